@@ -93,8 +93,8 @@ def fitted(
 
 
 def told(solution: Solution) -> str:
-    """The text of what the model lacks, empty if there is none."""
-    return next((finding.text for finding in solution.findings if finding.code == "residuals.autocorrelated"), "")
+    """The text of what the model lacks, whatever it does to the estimates, empty if there is none."""
+    return " ".join(f.text for f in solution.findings if f.code in ("residuals.autocorrelated", "residuals.no-effect"))
 
 
 def late(theta: np.ndarray, _: np.random.Generator) -> np.ndarray:
@@ -139,6 +139,29 @@ def test_friction_that_is_declared_too_large_is_told_with_its_size() -> None:
     assert any(f"{size} N m of dry friction" in notice for size in ("0.0048", "0.0049", "0.005", "0.0051", "0.0052"))
 
 
+@pytest.mark.parametrize(
+    ("change", "dry", "cause", "code"),
+    [
+        (lambda theta, _: theta + 0.02, True, "an offset?", "residuals.no-effect"),
+        (late, True, "a delay?", "residuals.autocorrelated"),
+        (None, False, "Coulomb friction?", "residuals.autocorrelated"),
+    ],
+)
+def test_a_cause_is_a_warning_if_it_moves_an_estimate_by_an_error(
+    change: Change | None, dry: bool, cause: str, code: str
+) -> None:
+    """A fit without the cause shows how far estimates move."""
+    wrong, right = fitted(0, change, dry=dry), fitted(0)
+    found = {one["words"]: (f, one["shifts"]) for f in wrong.findings for one in f.evidence.get("misfits", ())}
+    (finding, shifts), *_ = (known for words, known in found.items() if words.endswith(cause))
+    moved = {name: (right[name].estimate - wrong[name].estimate) / wrong[name].std_err for name in shifts}
+    assert shifts == pytest.approx(moved, abs=0.4 + 0.2 * max(map(abs, moved.values())))
+    assert finding.code == code
+    assert (finding.severity == "warning") is (max(map(abs, moved.values())) > 1)
+    largest = max(moved, key=lambda name: abs(moved[name]))
+    assert (f"{largest} {shifts[largest]:+.1f}" in finding.text) is (finding.severity == "warning")
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_friction_that_is_higher_at_low_rates_is_told(seed: int) -> None:
     what = "of friction at low rates in pin are missing: a Stribeck law, or sticking (friction='exact')?"
@@ -178,7 +201,7 @@ def test_outliers_are_told(seed: int) -> None:
 
 
 def test_what_is_lacking_stands_before_the_estimates() -> None:
-    text = fitted(0, lambda theta, _: theta + 0.02).summary()
+    text = fitted(0, dry=False).summary()
     assert text.index("The residuals are not noise") < text.index("parameter ")
     assert text.count("The residuals are not noise") == 1
 

@@ -56,7 +56,7 @@ def unexplained_findings(assembly: Assembly, point: Point, motion: Sequence[Traj
     found = [label for label in random if sizes[label] > forces[label]]
     if not found:
         return []
-    carried = np.concatenate([_coupling(assembly, point, c, t) for c, t in enumerate(motion)])
+    carried = np.concatenate([_needed(assembly, point, c, t)[0] for c, t in enumerate(motion)])
     told, units = {}, {freedom.label: freedom.coordinate.effort for freedom in model.freedoms}
     for label in found:
         force = float(np.hypot(forces[label], rms(carried[:, joints.names.index(label)])))
@@ -67,6 +67,18 @@ def unexplained_findings(assembly: Assembly, point: Point, motion: Sequence[Traj
     cause = f"Is the sign of a sensor, of {reverse}, a unit wrong, or a force missing?"
     said = "What disturbs the motion exceeds all that acts in the model", "The model does not explain the motion."
     return _exceeding("motion.unexplained", told, ("disturbance", "acting"), said, cause=cause)
+
+
+def all_efforts(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> dict[str, float]:
+    """Root mean square of what acts along each coordinate of the tree and of what moves it, by its label [N or N m];
+    none where loops close and joints bear what is not known here."""
+    model = assembly.problem.model
+    if model.has_loops or model.ties:
+        return {}
+    parts = [(_acting(assembly, point, c, t), *_needed(assembly, point, c, t)) for c, t in enumerate(motion)]
+    squares = np.concatenate([acting**2 + coupling**2 + own**2 for acting, coupling, own in parts])
+    totals = np.sqrt(np.nanmean(squares, axis=0)).tolist()
+    return dict(zip(_tree(JointCoordinates(model)), totals, strict=True))
 
 
 def excess_findings(problem: Problem, motion: Sequence[Trajectory]) -> list[Finding]:
@@ -128,8 +140,9 @@ def _acting(assembly: Assembly, point: Point, chain: int, trajectory: Trajectory
     return np.sqrt(total)
 
 
-def _coupling(assembly: Assembly, point: Point, chain: int, trajectory: Trajectory) -> Array:
-    """What the motion of other coordinates asks of each coordinate of the tree, (N, n_t) [N or N m]."""
+def _needed(assembly: Assembly, point: Point, chain: int, trajectory: Trajectory) -> tuple[Array, Array]:
+    """What the motion of other coordinates asks of each coordinate of the tree, and what its own acceleration does,
+    (N, n_t) [N or N m]."""
     model, joints = assembly.problem.model, JointCoordinates(assembly.problem.model)
     q, v, a = _symbols(model)
     p = ca.SX.sym("p", model.configuration.tangent)
@@ -148,7 +161,8 @@ def _coupling(assembly: Assembly, point: Point, chain: int, trajectory: Trajecto
     n, tree = len(joints.names), len(_tree(joints))
     rates = along([q, v], model.rates(q, v), states, constants)[:, joints.places[:tree]]
     changes = np.gradient(rates, assembly.problem.step, axis=0)
-    return np.asarray(values[:, :tree] - values[:, n : n + tree] * changes)
+    own_part = values[:, n : n + tree] * changes
+    return values[:, :tree] - own_part, own_part
 
 
 def _states(trajectory: Trajectory) -> list[Array]:

@@ -126,7 +126,13 @@ class Fit:
         if self.likelihood is None or condensed is None or not white:
             return None
         return misspecification.misspecification_tests(
-            self.assembly, self.point, self.likelihood.states, condensed, self.motion, self.values
+            self.assembly,
+            self.point,
+            self.likelihood.states,
+            condensed,
+            self.motion,
+            self.values,
+            self.identifiability.sensitivities.standard_errors,
         )
 
     def told(self, coarser: Callable[[], ScoreTests | None] = lambda: None) -> Solution:

@@ -18,6 +18,7 @@ from spookid.assembly.assembly import Assembly, factors
 from spookid.assembly.problem import Problem
 from spookid.assembly.trajectories import sample_places
 from spookid.data.sensors import JointPosition
+from spookid.estimation.disturbances import all_efforts
 from spookid.kernels.arrays import Array, contiguous
 from spookid.kernels.kernel import Kernel
 from spookid.mechanics.body import GROUND, Body, Frame
@@ -41,6 +42,7 @@ from spookid.statistics.score_tests import (
     misfits,
     run_score_tests,
 )
+from spookid.statistics.whiteness import Misfit
 from spookid.transcription.factor import Factor
 from spookid.transcription.transcription import Point
 
@@ -52,29 +54,55 @@ def misspecification_tests(
     condensed: Condensed,
     trajectories: tuple[Trajectory, ...],
     values: dict[str, float],
+    errors: Array,
 ) -> ScoreTests:
-    """What the residuals of a fit say to every test."""
+    """What the residuals of a fit with these standard errors say to every test."""
     moving = speeds(assembly.problem, trajectories, values)
-    declared = partial(alternatives, assembly, condensed, point, moving, states)
+    experiment = _experiment(assembly, point, trajectories, values)
+    declared = partial(alternatives, assembly, condensed, point, moving, states, experiment.efforts)
     known = [np.zeros(condensed.linearized.parameters)] * len(trajectories)
     counted = states is not None and states.density
     volumes = np.array([chain.sweep[0] for chain in states.chains] if states and counted else known)
-    return run_score_tests(condensed, _experiment(assembly, trajectories, values), declared, volumes)
+    return run_score_tests(condensed, experiment, declared, volumes, errors)
 
 
 def misfit_findings(
     of_fit: ScoreTests | None, coarser: Callable[[], ScoreTests | None] = lambda: None
 ) -> list[Finding]:
-    """One of all that the tests find, strongest first, without what the step does if a fit with twice the step tells
-    it."""
-    lacking = () if of_fit is None else misfits(of_fit, coarser)
-    if not lacking:
+    """A warning of what moves estimates by a standard error or more, strongest first, and a note of what else the tests
+    find, without what the step does if a fit with twice the step tells it."""
+    found = () if of_fit is None else misfits(of_fit, coarser)
+    if of_fit is None or not found:
         return []
-    words = "; ".join(f"{one.words} ({abs(one.z):.0f} standard errors)" for one in lacking)
-    evidence = {"misfits": [{"words": one.words, "standard_errors": float(one.z)} for one in lacking]}
-    advice = "Estimates and standard errors mean little until the model has it, or it is ruled out."
-    effect = f"The residuals are not noise: {words}."
-    return [Finding("residuals.autocorrelated", (), evidence, effect, advice=advice)]
+    warned, noted = ([one for one in found if bool(of_fit.effects(one)) is warns] for warns in (True, False))
+    told = []
+    if warned:
+        moved = [f"{_listed(of_fit.effects(one))}{f' ({i})' * (len(warned) > 1)}" for i, one in enumerate(warned, 1)]
+        effect = f"The residuals are not noise: {_causes(warned)}."
+        advice = (
+            f"Add it to the model, or rule it out: estimates would move by about {'; '.join(moved)} standard errors."
+        )
+        told += [Finding("residuals.autocorrelated", (), _evidence(of_fit, warned), effect, advice=advice)]
+    if noted:
+        effect = f"Tests of the residuals find little: {_causes(noted)}."
+        advice = "With it in the model, no estimate would move by a standard error."
+        told += [Finding("residuals.no-effect", (), _evidence(of_fit, noted), effect, advice=advice)]
+    return told
+
+
+def _causes(found: Sequence[Misfit]) -> str:
+    return "; ".join(f"{one.words} ({abs(one.z):.0f} standard errors)" for one in found)
+
+
+def _evidence(of_fit: ScoreTests, found: Sequence[Misfit]) -> dict[str, list[dict[str, object]]]:
+    numbered = ((one, float(one.z)) for one in found)
+    return {"misfits": [{"words": m.words, "standard_errors": z, "shifts": of_fit.shifts(m)} for m, z in numbered]}
+
+
+def _listed(shifts: Mapping[str, float], most: int = 4) -> str:
+    """The first of several shifts, each with its parameter."""
+    words = [f"{name} {shift:+.1f}" for name, shift in list(shifts.items())[:most]]
+    return ", ".join([*words, *([f"{len(shifts) - most} more"] if len(shifts) > most else [])])
 
 
 def speeds(problem: Problem, trajectories: tuple[Trajectory, ...], values: dict[str, float]) -> dict[str, Speed]:
@@ -86,11 +114,14 @@ def speeds(problem: Problem, trajectories: tuple[Trajectory, ...], values: dict[
     rates = [np.diff(one, axis=0) / interval for one in moved]
     parts = rates, [np.diff(one, axis=0) for one in rates]
     speeds, changes = (np.sqrt(np.mean(np.concatenate(one) ** 2, axis=0)).tolist() for one in parts)
-    found = zip(model.freedoms, speeds, changes, strict=True)
-    return {freedom.label: Speed(speed, change) for freedom, speed, change in found if speed > 0}
+    spans = np.max([np.ptp(one, axis=0) for one in moved], axis=0).tolist()
+    found = zip(model.freedoms, speeds, changes, spans, strict=True)
+    return {freedom.label: Speed(*of) for freedom, *of in found if of[0] > 0}
 
 
-def _experiment(assembly: Assembly, trajectories: tuple[Trajectory, ...], values: dict[str, float]) -> Experiment:
+def _experiment(
+    assembly: Assembly, point: Point, trajectories: tuple[Trajectory, ...], values: dict[str, float]
+) -> Experiment:
     problem, model, known = assembly.problem, assembly.problem.model, assembly.problem.parameter_set.on(values)
     tree = [f for joint in JointCoordinates(model).tree for f in model.freedoms[model.freedoms_of(joint)]]
     pairs = zip(trajectories, assembly.sampled, strict=True)
@@ -114,6 +145,7 @@ def _experiment(assembly: Assembly, trajectories: tuple[Trajectory, ...], values
         tuple((freedom.label, freedom.coordinate.effort) for freedom in tree),
         dict(zip((o.signal for o in channels), assembly.sigmas.tolist(), strict=True)),
         impulses,
+        all_efforts(assembly, point, trajectories),
         tuple(motors),
         frozenset(o.signal for o in channels if o.sensor.either_sign),
         tuple(_apart(assembly, chain) for chain in range(len(trajectories))),
@@ -151,6 +183,8 @@ class Speed:
     """[rad/s or m/s]."""
     change: float
     """Of the rate from sample to sample: what friction does at smaller rates no sample tells [rad/s or m/s]."""
+    span: float
+    """Of the displacement, largest less least [rad or m]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,11 +197,8 @@ class _Amount:
     """Of its symbol."""
     share: float = 1.0
     """Of a coordinate's typical rate, up to which friction is higher."""
-
-    @property
-    def sizes(self) -> tuple[float, float]:
-        """Between which it is believed."""
-        return (-_MISDECLARED, _MISDECLARED) if self.unit == "%" else (-np.inf, np.inf)
+    sizes: tuple[float, float] = (-_MISDECLARED, _MISDECLARED)
+    """Between which it is plausible."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,15 +233,22 @@ class _Variation:
 
 
 def alternatives(
-    assembly: Assembly, condensed: Condensed, point: Point, speeds: Mapping[str, Speed], states: States | None
+    assembly: Assembly,
+    condensed: Condensed,
+    point: Point,
+    speeds: Mapping[str, Speed],
+    states: States | None,
+    efforts: Mapping[str, float],
 ) -> tuple[Alternative, ...]:
-    """What each variation would do to the whitened residuals, with typical rates of coordinates by their labels."""
+    """What each variation would do to the whitened residuals, with typical rates of coordinates and efforts along them
+    by their labels."""
     problem = assembly.problem
     # Where joints are rows, and not coordinates, a length moves what they leave free as well.
     plain = states if states is not None and states.plain else None
     if any(motor.measured for motor in problem.model.motors):
         plain = None  # springs and bodies are not asked for: they raise false alarms there, why is not known
-    varied = _Varied(problem.model, speeds, plain is not None, not problem.rubs_smoothly)
+    known = problem.parameter_set.on(assembly.values(point))
+    varied = _Varied(problem.model, speeds, efforts, known, plain is not None, not problem.rubs_smoothly)
     if not varied.amounts:
         return ()
     # A joint's coordinate depends on nothing that is varied, and to write down its factor takes time.
@@ -291,10 +329,19 @@ def _stretched(frame: Frame, bodies: Mapping[Body, tuple[Body, ca.SX]]) -> Frame
 
 class _Varied:
     """A model with amounts in it: of friction for coordinates with typical rates, where ``forces`` of lengths, masses,
-    inertias and springs, too; coordinates without dry friction get none if that ``sticks``."""
+    inertias and springs, too; coordinates without dry friction get none if that ``sticks``. No amount is plausible
+    whose effort exceeds all along the coordinate, or that makes a coefficient with the ``known`` values negative."""
 
-    def __init__(self, model: Model, speeds: Mapping[str, Speed], forces: bool, sticks: bool) -> None:
-        self._forces, self._sticks = forces, sticks
+    def __init__(
+        self,
+        model: Model,
+        speeds: Mapping[str, Speed],
+        efforts: Mapping[str, float],
+        known: Mapping[str, float],
+        forces: bool,
+        sticks: bool,
+    ) -> None:
+        self._efforts, self._known, self._forces, self._sticks = efforts, known, forces, sticks
         self.amounts: list[_Amount] = []
         self._symbols: list[ca.SX] = []
         self._sharpness = ca.SX.sym("sharpness")
@@ -329,8 +376,14 @@ class _Varied:
         columns = [ca.substitute(slopes[:, amount.place], self._sharpness, amount.share**-2) for amount in self.amounts]
         return _Variation(factor, assembly.transcription.shared, ca.cse(ca.densify(ca.horzcat(*columns))))
 
-    def _amount(self, words: str, unit: str = "%", shares: Sequence[float] = (1.0,)) -> ca.SX:
-        self.amounts += [_Amount(words, unit, len(self._symbols), share) for share in shares]
+    def _amount(
+        self,
+        words: str,
+        unit: str = "%",
+        shares: Sequence[float] = (1.0,),
+        sizes: tuple[float, float] = _Amount.sizes,
+    ) -> ca.SX:
+        self.amounts += [_Amount(words, unit, len(self._symbols), share, sizes) for share in shares]
         self._symbols.append(ca.SX.sym("amount"))
         return self._symbols[-1]
 
@@ -347,30 +400,54 @@ class _Varied:
         if not any(typical):
             return joint
 
-        def amounts(what: str, unit: str, cause: str = "", where: Sequence[object] = typical) -> ca.SX:
-            return ca.vertcat(*(self._lacks(joint, i, what, unit, cause) if s else 0 for i, s in enumerate(where)))
+        def amounts(
+            law: str,
+            what: str,
+            unit: str,
+            size: Callable[[Speed], float],
+            cause: str = "",
+            where: Sequence[Speed | None] = typical,
+        ) -> ca.SX:
+            """``size``: typical factor of the coefficient in the effort."""
+            more = (self._lacks(joint, i, law, what, unit, size(s), cause) if s else 0 for i, s in enumerate(where))
+            return getattr(joint, law) + ca.vertcat(*more)
 
         changes = {
-            "viscous": joint.viscous + amounts("viscous friction", " s"),
-            "drag": joint.drag + amounts("drag", " s^2"),
+            "viscous": amounts("viscous", "viscous friction", " s", lambda s: s.rate),
+            "drag": amounts("drag", "drag", " s^2", lambda s: s.rate**2),
         }
-        if self._forces:
-            changes["stiffness"] = joint.stiffness + amounts("stiffness", "/rad", ": a spring, a cable")
+        if self._forces:  # no spring acts alike in every turn
+            turned = [
+                s if s and (c.unit != "rad" or s.span < 2 * np.pi) else None
+                for s, c in zip(typical, joint.coordinates, strict=True)
+            ]
+            spring = ": a spring, a cable"
+            changes["stiffness"] = amounts("stiffness", "stiffness", "/rad", lambda s: s.span / 2, spring, turned)
         if all(map(is_zero, ca.vertsplit(joint.load_friction))):  # else the law of low rates is that of the load
             dry = [s if rubs or not self._sticks else None for s, rubs in zip(typical, joint.rubbing, strict=True)]
-            changes["coulomb"] = joint.coulomb + amounts("dry friction", "", ": Coulomb friction", dry)
+            changes["coulomb"] = amounts("coulomb", "dry friction", "", lambda s: 1.0, ": Coulomb friction", dry)
             if joint.stribeck is None and len(dry) == 1 and (speed := dry[0]) is not None:
                 shares = [share for share in _SLOW if share * speed.rate > speed.change]
                 smoothed = joint.rubbing[0] and not self._sticks
                 cause = ": a Stribeck law" + ", or sticking (friction='exact')" * smoothed
-                extra = self._lacks(joint, 0, "friction at low rates", "", cause, shares)
+                extra = self._lacks(joint, 0, "coulomb", "friction at low rates", "", 1.0, cause, shares)
                 changes["stribeck"] = ca.vertcat(extra, self._sharpness / speed.rate**2)
         return replace(joint, **changes)
 
     def _lacks(
-        self, joint: Joint, i: int, what: str, unit: str, cause: str = "", shares: Sequence[float] = (1.0,)
+        self,
+        joint: Joint,
+        i: int,
+        law: str,
+        what: str,
+        unit: str,
+        size: float,
+        cause: str = "",
+        shares: Sequence[float] = (1.0,),
     ) -> ca.SX:
         """An amount of a coefficient along a coordinate; ``unit`` follows that of what acts along an angle."""
-        coordinate = joint.coordinates[i]
+        coordinate, label = joint.coordinates[i], joint.labels[i]
         whole = f"{coordinate.effort}{unit}" if coordinate.unit == "rad" else _ALONG[what]
-        return self._amount(f"{{}} of {what} in {joint.labels[i]} are {MISSING}{cause}?", whole, shares)
+        there = substitute(getattr(joint, law), self._known).ravel()
+        sizes = -float(there[min(i, len(there) - 1)]), self._efforts.get(label, np.inf) / size
+        return self._amount(f"{{}} of {what} in {label} are {MISSING}{cause}?", whole, shares, sizes)

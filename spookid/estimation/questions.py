@@ -33,6 +33,8 @@ from spookid.tables.table import number
 _LITTLE = 0.25
 """Share of what a motion takes, rms, that a model at its guesses may leave without being asked about, and factor by
 which a supposition has to lessen the mean square of what is left."""
+_MOST = 0.6
+"""Share that no model leaves of its own motion, whatever its guesses."""
 _CLOCKS = ((1e-3, "milliseconds"), (1e-6, "microseconds"), (1e-9, "nanoseconds"))
 
 
@@ -148,8 +150,9 @@ def _clock(problem: Problem, recording: Recording, balance: Balance | None) -> I
         if balance is not None:
             pair = (recording, _faster(recording, factor))
             given, supposed = (_left(partial(balance.along, one)) for one in pair)
-            # Where the supposition cannot be tried, in less than a second, the clock alone speaks.
-            if np.all(np.isfinite(supposed)) and not _better(given, supposed):
+            # Where the supposition cannot be tried, in less than a second, it is what is left as given that counts.
+            known = bool(np.all(np.isfinite(supposed)))
+            if not _better(given, supposed) if known else float(np.max(given, initial=0.0)) < _MOST:
                 return
         duration = float(recording.t[-1] - recording.t[0])
         steps = f"{math.floor(duration / problem.step) + 1:,} steps of {number(problem.step)} s"
@@ -173,9 +176,7 @@ def _faster(recording: Recording, factor: float) -> Recording:
 # --- suppositions ---
 
 
-def _efforts(
-    problem: Problem, recording: Recording, balance: Balance, most: float = 0.6, clearly: float = 0.8
-) -> Iterator[Finding]:
+def _efforts(problem: Problem, recording: Recording, balance: Balance, clearly: float = 0.8) -> Iterator[Finding]:
     """The supposition that explains most, clearly more than others and far more than nothing does; what leaves most is
     asked about in any case."""
     try:
@@ -209,10 +210,10 @@ def _efforts(
         )
         evidence = {"unexplained": math.sqrt(given), "unexplained_if_so": math.sqrt(least)}
         yield _question("model", [recording.name], evidence, effect, best.advice)
-    if best is not None or worst < most:
+    if best is not None or worst < _MOST:
         return
     labels = [
-        name for name, share in zip(balance.regressor.joints.names, efforts.unexplained, strict=False) if share > most
+        name for name, share in zip(balance.regressor.joints.names, efforts.unexplained, strict=False) if share > _MOST
     ]
     where = "" if efforts.bases is not None else f" along {', '.join(labels)}"
     effect = (

@@ -79,6 +79,7 @@ KINDS: Mapping[str, _Kind] = {
     "constraints.redundant": _NOTE,
     "kernels.slow": _NOTE,
     "base-parameters.limited": _NOTE,
+    "residuals.no-effect": _NOTE,
     "result.incomplete": _WARNING,
     "result.earlier": _NOTE,
     # Of estimates while samples come:

@@ -43,8 +43,6 @@ what motion, parameters and the equations of motion make up together is left wit
 the alternative does to the volume of the states is not known."""
 MISSING = "missing or too much"
 """In words of an alternative: one of both is said, by the sign of its size."""
-_LATE = (0.0, np.inf)
-"""Delays that there are: of two sensors either lags."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ class Alternative:
     columns: tuple[Columns, ...]
     """e per chain and factor, (count, 1, rows that are left)."""
     sizes: tuple[float, float] = (-np.inf, np.inf)
-    """Between which it is an alternative: nothing acts before it is told to, and no one declares twice a mass."""
+    """Least and largest plausible size: nothing acts before its cause, and no law has a negative total."""
     volume: float | None = None
     """Half its slope of the logarithms in −2 log L; None if it is not known, and about what parameters would do."""
 
@@ -87,6 +85,8 @@ class Experiment:
     """Of sensors by their signal."""
     impulses: dict[str, float]
     """Random impulse of a step of coordinates by their label [N m s or N s]."""
+    efforts: Mapping[str, float]
+    """Root mean square of all efforts along coordinates by their label [N m or N]; no label if it is not known."""
     motors: tuple[tuple[str, str, int, float], ...]
     """Coordinate, signal, the signal's place and gain of each motor."""
     uneven: frozenset[str] = frozenset()
@@ -97,11 +97,15 @@ class Experiment:
 
 
 def run_score_tests(
-    condensed: Condensed, experiment: Experiment, declared: Callable[[], Sequence[Alternative]], volumes: Array
+    condensed: Condensed,
+    experiment: Experiment,
+    declared: Callable[[], Sequence[Alternative]],
+    volumes: Array,
+    errors: Array,
 ) -> ScoreTests:
     """What the residuals say to each test, the alternatives when they are asked for. ``declared``: alternatives in what
     is declared of bodies and joints; ``volumes``: ``Alternative.volume`` of the parameters in each recording,
-    (recordings, n_p)."""
+    (recordings, n_p); ``errors``: reported standard errors of the parameters, (n_p,)."""
 
     def alternatives() -> _Answers:
         usual: list[Alternative] = []
@@ -111,26 +115,28 @@ def run_score_tests(
         every = [c for c in (*usual, *declared()) if any(map(np.any, chain(*c.columns)))]
         if not every:
             none = np.zeros(0)
-            return _Answers((), np.zeros((0, 2)), none, none, np.zeros((0, 0)), none)
+            return _Answers((), np.zeros((0, 2)), none, none, np.zeros((0, 0)), none, np.zeros((len(errors), 0)))
         return _tested(condensed, every, volumes)
 
     even = [signal for signal, _ in experiment.sensors if signal not in experiment.uneven]
     tails = tuple(tails_of(condensed, signal, experiment.apart) for signal in even)
-    return ScoreTests(condensed, tails, alternatives)
+    return ScoreTests(condensed, tails, alternatives, errors)
 
 
 def misfits(tests: ScoreTests, coarser: Callable[[], ScoreTests | None] = lambda: None) -> tuple[Misfit, ...]:
     """What they speak for, strongest first; nothing on all but 1 % of the data that a model fits. ``coarser``: of a fit
     with steps twice as long and the same noise; it takes a while, and is asked where the finer fit tells something.
     What the step does, which falls with its square, is no misfit: both the finer fit and the extrapolation to no step
-    must tell one."""
+    must tell one. Where none moves an estimate by an error, residuals that are not white are a misfit, too."""
     far = []
     for i, own in enumerate(tests.tails):
         if own.are_heavy(len(tests.tails)):
             before = coarser()
             far.append(own.misfit(None if before is None else before.tails[i]))
-    told = far if len(far) >= _MOST else [*far, *_strongest(tests.alternatives, coarser)]
-    return tuple(told[:_MOST]) or _lasting(tests.condensed, coarser)
+    told = (far if len(far) >= _MOST else [*far, *_strongest(tests.alternatives, coarser)])[:_MOST]
+    if any(tests.effects(one) for one in told):
+        return tuple(told)
+    return *told, *_lasting(tests.condensed, coarser)
 
 
 def _strongest(answers: _Answers, coarser: Callable[[], ScoreTests | None]) -> list[Misfit]:
@@ -141,10 +147,10 @@ def _strongest(answers: _Answers, coarser: Callable[[], ScoreTests | None]) -> l
         common = answers.of(known.words)  # the coarser fit may hold what no data see
         if common.words == known.words:
             answers, found = common, common.strongest(known)
-    return [Misfit(_said(words, size, unit), z) for i, size, z in found for words, unit in answers.words[i : i + 1]]
+    return [Misfit(_said(*answers.words[i], size), z, change) for i, size, z, change in found]
 
 
-def _said(words: str, size: float, unit: str) -> str:
+def _said(words: str, unit: str, size: float) -> str:
     """Words with the size, times in milliseconds, shares in percent, of what may be missing or too much with what it
     is."""
     if MISSING in words:
@@ -161,7 +167,7 @@ def _tested(condensed: Condensed, alternatives: Sequence[Alternative], volumes: 
     with_parameters, squares = condensed.inner(columns, condensed.T), condensed.inner(columns, columns)
     steps = condensed.inverse @ with_parameters.T
     own = squares - with_parameters @ steps
-    names, before, apart, across, pulled = _heterogeneity(condensed, columns, steps, volumes)
+    names, before, apart, across, pulled, follow = _heterogeneity(condensed, columns, steps, volumes)
     known = np.array([c.volume is not None for c in alternatives])
     # Determinants, too, count as far as parameters leave them; there all slopes of the likelihood are zero.
     slopes = np.array([c.volume or 0.0 for c in alternatives]) - steps.T @ volumes.sum(axis=0)
@@ -173,12 +179,13 @@ def _tested(condensed: Condensed, alternatives: Sequence[Alternative], volumes: 
         np.append(shares * np.diag(squares), _INDEPENDENT[False] * before),
         np.block([[own, across], [across.T, apart]]),
         np.append(-condensed.inner(columns, condensed.residuals)[:, 0] - known * slopes, pulled),
+        np.hstack([steps, follow]),
     )
 
 
 def _heterogeneity(
     condensed: Condensed, others: Sequence[Columns], steps: Array, volumes: Array
-) -> tuple[tuple[str, ...], Array, Array, Array, Array]:
+) -> tuple[tuple[str, ...], Array, Array, Array, Array, Array]:
     """Every parameter that moves, as one that is another in one recording, if these are several: k pairs of both.
 
     Args:
@@ -188,11 +195,13 @@ def _heterogeneity(
 
     Returns:
         Words of each; squares of the columns, parameters not projected out, (k,); products of what is left of them,
-        (k, k), and with other columns, (m, k); less those with the residuals and slopes of volumes, (k,).
+        (k, k), and with other columns, (m, k); less those with the residuals and slopes of volumes, (k,); steps of the
+        parameters, (n_p, k).
     """
     problem = condensed.linearized.problem
     if len(problem.chains) == 1:
-        return (), np.zeros(0), np.zeros((0, 0)), np.zeros((steps.shape[1], 0)), np.zeros(0)
+        none = np.zeros((0, 0)), np.zeros((steps.shape[1], 0)), np.zeros(0), np.zeros((len(steps), 0))
+        return (), np.zeros(0), *none
     moving = np.flatnonzero(np.diag(condensed.inverse) > 0)
     own, across, pulls = [], [], []
     for terms, *parts in zip(condensed.linearized.chains, condensed.T, condensed.residuals, others, strict=True):
@@ -216,7 +225,8 @@ def _heterogeneity(
         for chain in problem.chains
         for p in moving.tolist()
     ]
-    of_kept = gram[np.ix_(kept, kept)], np.hstack(across)[:, kept], pulled[kept]
+    follow = (condensed.inverse[:, moving] @ A.T)[:, kept]
+    of_kept = gram[np.ix_(kept, kept)], np.hstack(across)[:, kept], pulled[kept], follow
     return tuple(words[i] for i in kept.tolist()), before, *of_kept
 
 
@@ -236,21 +246,26 @@ class _Answers:
     """Products of the columns with one another, (m, m)."""
     pulls: Array
     """Less those with the residuals, (m,)."""
+    steps: Array
+    """Change of the parameters per size of each, the other way, (n_p, m)."""
 
-    def strongest(self, coarse: _Answers) -> list[tuple[int, float, float]]:
-        """Number, size and standard errors of what is told, by this fit with steps of h/2 and one with h, or itself."""
-        found: list[tuple[int, float, float]] = []
+    def strongest(self, coarse: _Answers) -> list[tuple[int, float, float, Array]]:
+        """Number, size, standard errors and change of the parameters of what is told, by this fit with steps of h/2 and
+        one with h, or itself; each law once."""
+        found: list[tuple[int, float, float, Array]] = []
         fine = self
         while len(found) < _MOST:
             squares, z = np.diag(fine.gram), fine.scores
             own = squares > self.least
             sizes, without = fine.pulls / np.where(own, squares, 1.0), z + (z - coarse.scores) / 3
-            own &= (self.sizes[:, 0] < sizes) & (sizes < self.sizes[:, 1])
+            doubt = limit(1) / np.sqrt(np.where(own, squares, 1.0))
+            own &= (self.sizes[:, 0] - doubt < sizes) & (sizes < self.sizes[:, 1] + doubt)
+            own &= ~np.isin(np.array([words for words, _ in self.words]), [self.words[i][0] for i, *_ in found])
             own &= (np.minimum(np.abs(z), np.abs(without)) > self.limits) & (z * without > 0)
             if not np.any(own):
                 break
             best = int(np.argmax(np.where(own, np.abs(z), 0.0)))
-            found.append((best, float(sizes[best]), float(z[best])))
+            found.append((best, float(sizes[best]), float(z[best]), -fine.steps[:, best] * sizes[best]))
             fine, coarse = fine.less(best), coarse.less(best)
         return found
 
@@ -264,13 +279,14 @@ class _Answers:
         """With that one projected out."""
         share = self.gram[:, one] / (self.gram[one, one] or 1.0)
         gram = self.gram - np.outer(share, self.gram[one])
-        return replace(self, gram=gram, pulls=self.pulls - share * self.pulls[one])
+        steps = self.steps - np.outer(self.steps[:, one], share)
+        return replace(self, gram=gram, pulls=self.pulls - share * self.pulls[one], steps=steps)
 
     def of(self, words: Sequence[tuple[str, str]]) -> _Answers:
         """Those among these alternatives."""
         kept = [i for i, one in enumerate(self.words) if one in words]
         parts = self.sizes[kept], self.limits[kept], self.least[kept], self.gram[np.ix_(kept, kept)], self.pulls[kept]
-        return _Answers(tuple(self.words[i] for i in kept), *parts)
+        return _Answers(tuple(self.words[i] for i in kept), *parts, self.steps[:, kept])
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,29 +298,44 @@ class ScoreTests:
     """Of each sensor."""
     ask: Callable[[], _Answers]
     """What makes ``alternatives``."""
+    errors: Array
+    """Reported standard errors of the parameters, (n_p,)."""
 
     @cached_property
     def alternatives(self) -> _Answers:
         """What the residuals say to all of them."""
         return self.ask()
 
+    def shifts(self, misfit: Misfit) -> dict[str, float]:
+        """By how many of its standard errors each estimate would change with this cause in the model, largest first."""
+        there = np.isfinite(self.errors) & (self.errors > 0)
+        over = np.where(there, misfit.change / np.where(there, self.errors, 1.0), 0.0)
+        pairs = zip(self.condensed.linearized.problem.names, over.tolist(), strict=True)
+        return dict(sorted(pairs, key=lambda pair: -abs(pair[1])))
+
+    def effects(self, misfit: Misfit) -> dict[str, float]:
+        """The changes of an error or more."""
+        return {name: shift for name, shift in self.shifts(misfit).items() if abs(shift) >= 1}
+
 
 def _lasting(condensed: Condensed, coarser: Callable[[], ScoreTests | None]) -> tuple[Misfit, ...]:
     """Noise that is not white, the worst; what the step does is taken off."""
-    found = _not_white(correlations := whiteness.serial_correlations(condensed))
+    found = _not_white(condensed, correlations := whiteness.serial_correlations(condensed))
     if found and (before := coarser()) is not None:
         coarse = whiteness.serial_correlations(before.condensed, coarse=True)
         if [one.noise for one in coarse] == [one.noise for one in correlations]:
-            return _not_white(whiteness.beyond_step(correlations, coarse))
+            return _not_white(condensed, whiteness.beyond_step(correlations, coarse))
     return found
 
 
-def _not_white(correlations: Sequence[whiteness.SerialCorrelation]) -> tuple[Misfit, ...]:
-    if not correlations or abs((worst := max(correlations, key=lambda test: abs(test.z))).z) <= limit(
-        len(correlations)
-    ):
-        return ()
-    return (Misfit(worst.words, worst.z),)
+def _not_white(condensed: Condensed, correlations: Sequence[whiteness.SerialCorrelation]) -> tuple[Misfit, ...]:
+    """The worst, with what all noises do that are not white, each by its strongest lag."""
+    worst: dict[str, whiteness.SerialCorrelation] = {}
+    for one in sorted(correlations, key=lambda test: -abs(test.z)):
+        if abs(one.z) > limit(len(correlations)):
+            worst.setdefault(one.noise, one)
+    every = list(worst.values())
+    return tuple(Misfit(one.words, one.z, whiteness.change_if_correlated(condensed, every)) for one in every[:1])
 
 
 def _of_sensor(condensed: Condensed, experiment: Experiment, i: int) -> list[Alternative]:
@@ -312,12 +343,21 @@ def _of_sensor(condensed: Condensed, experiment: Experiment, i: int) -> list[Alt
     sigma, h, key = experiment.sigmas[signal], experiment.step, measured_noise(signal)
     rates = [-np.gradient(m.observed[:, i], h) / sigma for m in experiment.motions]
     ones = [np.full(len(m.observed), 1 / sigma) for m in experiment.motions]
+    late = _delays([m.observed[:, i] for m in experiment.motions], h)
     return [
         Alternative(
-            f"{signal} lags by about {{}}: a delay?", "s", _rows(condensed, Group.OBSERVATION, key, rates), _LATE
+            f"{signal} lags by about {{}}: a delay?", "s", _rows(condensed, Group.OBSERVATION, key, rates), late
         ),
         Alternative(f"{signal} is off by about {{}}: an offset?", unit, _rows(condensed, Group.OBSERVATION, key, ones)),
     ]
+
+
+def _delays(signals: Sequence[Array], step: float) -> tuple[float, float]:
+    """Plausible delays of a signal [s]: none is negative, for of two sensors either lags; none is longer than the time
+    in which the signal changes, or a shift in time would be another motion."""
+    changes = np.concatenate([np.gradient(one, step) for one in signals])
+    apart = np.concatenate([one - one.mean() for one in signals])
+    return 0.0, float(np.sqrt(np.mean(apart**2) / (np.mean(changes**2) or 1.0)))
 
 
 def _of_coordinate(condensed: Condensed, experiment: Experiment, j: int) -> list[Alternative]:
@@ -328,19 +368,22 @@ def _of_coordinate(condensed: Condensed, experiment: Experiment, j: int) -> list
     parts = [np.full(len(m.observed), -experiment.step / experiment.impulses[name]) for m in experiment.motions]
     what = "torque" if unit == "N m" else "force"
     words = f"{{}} of constant {what} in {name}: an offset of the motor, or a tilt?"
-    return [Alternative(words, unit, _rows(condensed, Group.STATE, name, parts))]
+    most = experiment.efforts.get(name, np.inf)
+    return [Alternative(words, unit, _rows(condensed, Group.STATE, name, parts), (-most, most))]
 
 
 def _of_motor(condensed: Condensed, experiment: Experiment, m: int) -> list[Alternative]:
     """Late, or early: an input that moves between its samples is taken as held, half an interval late."""
     driven, signal, place, gain = experiment.motors[m]
     scale = experiment.step * gain / experiment.impulses.get(driven, np.inf)
-    slopes = [scale * np.gradient(motion.inputs[:, place], experiment.step) for motion in experiment.motions]
+    inputs = [motion.inputs[:, place] for motion in experiment.motions]
+    slopes = [scale * np.gradient(one, experiment.step) for one in inputs]
+    late = _delays(inputs, experiment.step)
     words = {
         f"{signal} acts on {driven} late by about {{}}: a delay?": slopes,
         f"{signal} acts on {driven} early by about {{}}: does it move between its samples?": [-s for s in slopes],
     }
-    return [Alternative(w, "s", _rows(condensed, Group.STATE, driven, s), _LATE) for w, s in words.items()]
+    return [Alternative(w, "s", _rows(condensed, Group.STATE, driven, s), late) for w, s in words.items()]
 
 
 def _rows(condensed: Condensed, group: Group, noise: str, values: Sequence[Array]) -> tuple[Columns, ...]:

@@ -16,7 +16,7 @@ the sum with h⁴, a lag being a time.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -40,16 +40,18 @@ _GROWS = 4.0
 h² grows by 256."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Misfit:
     """An alternative that the residuals speak for."""
 
     words: str
     z: float
     """Standard errors."""
+    change: Array
+    """Of the parameters to first order if the model had it, (n_p,)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tails:
     """Of a sensor's residuals."""
 
@@ -62,6 +64,8 @@ class Tails:
     """Mean fourth power of the residuals over the noise that was found."""
     between: bool
     """True if those that are far off lie farther from the steps than the others."""
+    change: Array
+    """Of the parameters without those that are far off, to first order, (n_p,)."""
 
     def are_heavy(self, sensors: int) -> bool:
         """True if samples of this one among so many sensors are farther off than noise would put them."""
@@ -74,7 +78,7 @@ class Tails:
         cause = "is the step too long?" if by_step else "outliers?"
         how_many = f"{counted(self.count, 'sample')} of {self.signal} {'is' if self.count == 1 else 'are'}"
         words = f"{how_many} more than {_FAR:g} times its noise off: {cause}"
-        return Misfit(words, self.z)
+        return Misfit(words, self.z, self.change)
 
 
 def limit(tests: int) -> float:
@@ -84,14 +88,19 @@ def limit(tests: int) -> float:
 
 def tails_of(condensed: Condensed, signal: str, places: Sequence[Mapping[str, Array]]) -> Tails:
     """Heavy tails of a sensor's residuals, by their fourth moment: samples that are farther off than its noise."""
-    e, apart, step = _errors(condensed, places, measured_noise(signal))
+    e, apart, step = _errors(condensed, places, key := measured_noise(signal))
     if not e.size:  # nothing that is estimated moves what it shows
-        return Tails("", 0, 0.0, 0.0, False)
+        return Tails("", 0, 0.0, 0.0, False, np.zeros(len(condensed.inverse)))
     variance, fourth = float(np.mean(e**2)) or 1.0, float(np.mean(e**4))
     z = (fourth / variance**2 - 3) / np.sqrt(24 / len(e))
     width = float(np.median(np.abs(e))) / 0.6745 or 1.0
     far = np.abs(e) > _FAR * width
-    return Tails(signal, int(np.sum(far)), z, fourth, between_steps(apart[far], apart, step[far]))
+    change = np.zeros(len(condensed.inverse))
+    if np.any(far):
+        pairs = zip(_each(condensed, condensed.T, key), _each(condensed, condensed.residuals, key), strict=True)
+        pull = sum(T.T @ np.where(np.abs(r) > _FAR * width, r, 0.0) for T, r in pairs)
+        change = condensed.inverse @ np.ravel(pull)
+    return Tails(signal, int(np.sum(far)), z, fourth, between_steps(apart[far], apart, step[far]), change)
 
 
 def _errors(condensed: Condensed, places: Sequence[Mapping[str, Array]], key: str) -> tuple[Array, Array, Array]:
@@ -240,15 +249,42 @@ def white(term: LinearizedFactor, draws: int, rng: np.random.Generator, sizes: M
 
 
 def _sums(condensed: Condensed, columns: list[Columns], name: str, lags: Sequence[int]) -> Array:
-    """Of products of rows of a noise with themselves and with later ones, samples that miss left out, (1 + lags, m)."""
+    """Of products of rows of a noise with themselves and with later ones, (1 + lags, m)."""
     total = np.zeros((1 + len(lags), columns[0][0].shape[1]))
+    for r in _each(condensed, columns, name):
+        total += np.array([np.sum(r[lag:] * r[: max(len(r) - lag, 0)], axis=0) for lag in (0, *lags)])
+    return total
+
+
+def _each(condensed: Condensed, columns: list[Columns], name: str) -> Iterator[Array]:
+    """Rows of a noise at successive steps, samples that miss left out, (n, m), one of each recording and factor."""
     for term, part in condensed.rows(columns):
         whole = part if term.complement is None else part @ term.complement.transpose(0, 2, 1)
         for row in (i for i, other in enumerate(term.factor.noise) if other == name):
-            there = slice(None) if term.complement is not None else term.alive[:, row] > 0
-            r = whole[there, :, row]
-            total += np.array([np.sum(r[lag:] * r[: max(len(r) - lag, 0)], axis=0) for lag in (0, *lags)])
-    return total
+            yield whole[slice(None) if term.complement is not None else term.alive[:, row] > 0, :, row]
+
+
+def change_if_correlated(condensed: Condensed, found: Sequence[SerialCorrelation]) -> Array:
+    """Change of the parameters, to first order, if noises were weighted as ones with the correlations that were found,
+    (n_p,): excess/width², where the linearized score is zero, taken as ρ/√(1 − ρ²), which keeps |ρ| < 1. Rows less
+    their share of those a lag before are white then, (r_k − ρ r_{k−l})/√(1 − ρ²)."""
+    information, pull = condensed.information.copy(), np.zeros((len(condensed.inverse), 1))
+    for one in found:
+        columns = (_each(condensed, part, one.noise) for part in (condensed.T, condensed.residuals))
+        rho, lag = math.sin(math.atan(one.excess / one.width**2)), one.lag
+        for T, r in zip(*columns, strict=True):
+            earlier = slice(max(len(T) - lag, 0))
+            fresh, left = (rows[lag:] - rho * rows[earlier] for rows in (T, r))
+            information += fresh.T @ fresh / (1 - rho**2) - T[lag:].T @ T[lag:]
+            pull += fresh.T @ left / (1 - rho**2) - T[lag:].T @ r[lag:]
+    scale = np.sqrt(np.maximum(np.diag(condensed.inverse), 0.0))
+    unit = np.where(scale > 0, scale, 1.0)
+    gain, more = (
+        condensed.inverse / np.outer(unit, unit),
+        (information - condensed.information) * np.outer(scale, scale),
+    )
+    change = np.linalg.solve(np.eye(len(scale)) + gain @ more, gain @ (scale * pull[:, 0]))
+    return np.asarray(-scale * change)
 
 
 def _of_white(null: Array, seen: float, squares: Array, measured: Array) -> tuple[float, float, float]:
