@@ -95,8 +95,8 @@ def _parameters(solution: Solution) -> list[str]:
 def parameters(solution: Solution) -> Table:
     """A row for each."""
     rows = [_parameter(estimate) for estimate in solution.parameters.values()]
-    head = ("parameter", "estimate", "standard error", "unit", "guess", "bounds", "")
-    return Table(head, rows, left=(0, 2, 3, 4, 5, 6))
+    head = ("parameter", "estimate", "standard error", "between recordings", "unit", "guess", "bounds", "")
+    return Table(head, rows, left=(0, *range(2, len(head))))
 
 
 def physical(solution: Solution) -> Table:
@@ -178,6 +178,7 @@ def _parameter(estimate: Estimate) -> tuple[str, ...]:
         estimate.name,
         value,
         error and f"± {error}",
+        f"× {number(estimate.scale, 2)}" if math.isfinite(estimate.scale) else "",
         estimate.unit,
         number(estimate.initial, 6),
         bounds(estimate.lower, estimate.upper),

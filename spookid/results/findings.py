@@ -54,6 +54,7 @@ KINDS: Mapping[str, _Kind] = {
     "sensors.overfitted": _WARNING,
     "parameters.undetermined": _WARNING,
     "estimators.differ": _WARNING,
+    "recordings.differ": _WARNING,
     "noise.not-converged": _WARNING,
     "friction.smooth-better": _WARNING,
     "friction.direction-unknown": _WARNING,
