@@ -31,6 +31,8 @@ def conclusion(solution: Solution) -> str:
     begin = f"{solution.problem}: {status_words(solution)}"
     if solution.status is not Status.CONVERGED:
         return f"{begin}; the estimates are where it stopped, and no answer."
+    if solution.contradicted:
+        return f"{begin}; the data contradict the model, and the estimates are no answer: see the notices."
     misfit = any(finding.doubts for finding in solution.findings)
     doubt = ["the model misses the data, so that estimates and errors mean little: see the notices"] if misfit else []
     return f"{'; '.join([begin, *doubt, *_known(solution)])}."

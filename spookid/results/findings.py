@@ -41,7 +41,7 @@ KINDS: Mapping[str, _Kind] = {
     "noise.given-refuted": _DOUBT._replace(
         explains=("motion.unexplained", "residuals.autocorrelated", "residuals.excess")
     ),
-    "motion.unexplained": _DOUBT,
+    "motion.unexplained": _Kind("error", doubts=True),
     "contacts.schedule": _DOUBT,
     "contacts.plane": _WARNING,
     "mechanism.immobile": _WARNING,

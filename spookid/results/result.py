@@ -270,6 +270,11 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
             yield "the friction width may be too small"
 
     @property
+    def contradicted(self) -> bool:
+        """True if the data contradict the model: a finding is an error, and the estimates are no answer."""
+        return any(finding.severity == "error" for finding in self.findings)
+
+    @property
     def notices(self) -> tuple[str, ...]:
         """``findings`` in sentences."""
         return tuple(finding.text for finding in self.findings)
