@@ -51,6 +51,7 @@ KINDS: Mapping[str, _Kind] = {
     "mass.vanished": _WARNING,
     "parameters.negative": _WARNING,
     "samples.outliers": _WARNING,
+    "samples.saturated": _WARNING,
     "sensors.overfitted": _WARNING,
     "parameters.undetermined": _WARNING,
     "estimators.differ": _WARNING,
