@@ -187,7 +187,7 @@ _DECLARED: tuple[Command, ...] = (
         "estimate states and parameters, and write a folder of results",
         "cli.solving:solve",
         _FOLDERS,
-        f"{_FIT} --threads --starts --seed --jobs --scheduler --animate --plan --no-figures --verbose",
+        f"{_FIT} --threads --starts --seed --jobs --scheduler --animate --plan --no-figures --verbose --strict",
         {
             "--starts": {"help": "guesses to start from, drawn at random (default: 1, the given one)", "default": 1},
             "--seed": "of these guesses (default: 0)",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from test_between_recordings import turned
 from test_unseen import driven, slider
 
-from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, Solution, Spook, Status
+from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, Solution, Spook, Status, load
+from spookid.__main__ import main
 
 
 def suspicion(solution: Solution) -> str:
@@ -57,3 +61,33 @@ def test_no_cause_is_asked_for_after_convergence() -> None:
     solution = slider(35.0).with_(recordings=[driven()], step_correction=False, estimator="noise").solve()
     assert solution.message.startswith("A local minimum was found (")
     assert np.isfinite(solution["M"].std_err)
+
+
+@pytest.mark.parametrize(("sign", "strict", "status"), [(1, False, 0), (-1, False, 3), (1, True, 0)])
+def test_a_contradicted_model_ends_with_status_3(tmp_path: Path, sign: int, strict: bool, status: int) -> None:
+    measured = turned(0.05, 1)
+    flipped = Recording(measured.t, {"q": measured.signals["q"], "u": sign * measured.signals["u"]}, name="run")
+    assert ended(tmp_path, flipped, strict) == status
+    assert load(tmp_path / "out").contradicted == (sign < 0)
+
+
+def test_strict_makes_a_warning_status_3(tmp_path: Path) -> None:
+    measured = turned(0.05, 1)
+    jumps = np.zeros(len(measured.t))
+    jumps[[100, 200]] = 1.0
+    wrong = Recording(measured.t, {"q": measured.signals["q"] + jumps, "u": measured.signals["u"]}, name="run")
+    assert [ended(tmp_path / str(strict), wrong, strict) for strict in (False, True)] == [0, 3]
+
+
+def ended(folder: Path, recording: Recording, strict: bool) -> int:
+    """Exit status of ``spookid solve`` on a wheel."""
+    folder.mkdir(exist_ok=True)
+    np.savez(folder / "log.npz", t=recording.t, **recording.signals)
+    (folder / "wheel.py").write_text(
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "import numpy as np\nfrom spookid import Recording\nfrom test_between_recordings import wheel\n"
+        f"log = np.load({str(folder / 'log.npz')!r})\n"
+        'problem = wheel([Recording(log["t"], {"q": log["q"], "u": log["u"]}, name="run")])\n'
+    )
+    flags = ["--no-figures", "--quiet", *["--strict"] * strict]
+    return main(["solve", str(folder / "wheel.py"), "--out", str(folder / "out"), *flags])

@@ -222,6 +222,7 @@ FLAGS = {
     ),
     "--plan": flag("the stages of the fit before it, and what each of them took after it", action="store_true"),
     "--no-figures": flag("numbers and summary alone, which are there sooner", action="store_true"),
+    "--strict": flag("exit status 3 for every warning", action="store_true"),
     "--robot": flag("the robot's file that the problem was made from, where that is not where it was", "FILE"),
     "--verbose": flag("all warnings and parameters, residuals, costs, times and versions", action="store_true"),
     "--quiet": flag("no progress, no summary and no table", action="store_true"),

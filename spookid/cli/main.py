@@ -31,8 +31,9 @@ _UNSAID = dict.fromkeys(("max_iterations", "threads", "out", "source", "schedule
 _STATUS = """exit status:
   0    converged, or done
   2    wrong input: one line on stderr says what
-  3    not converged, or a simulation came to a step that has no solution, or
-       the run of a payload does not fit; what there is, is written and says so
+  3    not converged, or the data contradict the model, or a simulation came to
+       a step that has no solution, or the run of a payload does not fit, or a
+       warning with --strict; what there is, is written and says so
   130  interrupted by Ctrl-C or SIGTERM; a solve saves its best iterate so far,
        and the same command continues from there, to the same digits
   Of several problems the worst counts, in the order 130, 2, 3, 0.

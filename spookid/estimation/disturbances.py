@@ -39,8 +39,9 @@ from spookid.transcription.transcription import Point
 
 
 def unexplained_findings(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> list[Finding]:
-    """One that names the coordinates of the tree whose disturbance is larger than what acts along them; none where
-    loops close and joints bear what is not known here."""
+    """One that names the coordinates of the tree, among those that inputs or gravity drive, whose process noise is
+    larger than what acts along them: the data contradict the model. None where loops close and joints bear what is not
+    known here."""
     problem = assembly.problem
     model = problem.model
     if not problem.estimates_noise or problem.is_hard or model.has_loops or model.ties:
@@ -50,10 +51,12 @@ def unexplained_findings(assembly: Assembly, point: Point, motion: Sequence[Traj
     if not random:
         return []
     disturbed = np.concatenate([t.impulse_residual / problem.step for t in motion])
-    acting = np.concatenate([_acting(assembly, point, c, t) for c, t in enumerate(motion)])
+    parts = zip(*(_acting(assembly, point, c, t) for c, t in enumerate(motion)), strict=True)
+    acting, driving = map(np.concatenate, parts)
     sizes = {label: rms(disturbed[:, labels.index(label)]) for label in random}
     forces = {label: rms(acting[:, joints.names.index(label)]) for label in random}
-    found = [label for label in random if sizes[label] > forces[label]]
+    driven = {label for label in random if np.any(driving[:, joints.names.index(label)] > ROUNDING * sizes[label])}
+    found = [label for label in random if label in driven and sizes[label] > forces[label]]
     if not found:
         return []
     carried = np.concatenate([_needed(assembly, point, c, t)[0] for c, t in enumerate(motion)])
@@ -65,7 +68,7 @@ def unexplained_findings(assembly: Assembly, point: Point, motion: Sequence[Traj
     signals = ", ".join(dict.fromkeys(motor.signal for motor in model.motors))
     reverse = f"the axis of a joint, of gravity{f' or of {signals}' if signals else ''} reversed"
     cause = f"Is the sign of a sensor, of {reverse}, a unit wrong, or a force missing?"
-    said = "What disturbs the motion exceeds all that acts in the model", "The model does not explain the motion."
+    said = "What disturbs the motion exceeds all that acts in the model", "The data contradict the model."
     return _exceeding("motion.unexplained", told, ("disturbance", "acting"), said, cause=cause)
 
 
@@ -112,9 +115,9 @@ def _symbols(model: Model) -> tuple[ca.SX, ca.SX, ca.SX]:
     return ca.SX.sym("q", model.configuration.ambient), ca.SX.sym("v", n), ca.SX.sym("a", n)
 
 
-def _acting(assembly: Assembly, point: Point, chain: int, trajectory: Trajectory) -> Array:
+def _acting(assembly: Assembly, point: Point, chain: int, trajectory: Trajectory) -> tuple[Array, Array]:
     """Root of the squares of gravity with loads on points, of loads, of motors and of dry friction along each
-    coordinate of the tree, (N, n_t) [N or N m]."""
+    coordinate of the tree, and of gravity and motors alone, (N, n_t) each [N or N m]."""
     model, joints = assembly.problem.model, JointCoordinates(assembly.problem.model)
     q, v, _ = _symbols(model)
     u = ca.SX.sym("u", len(model.signals))
@@ -133,11 +136,10 @@ def _acting(assembly: Assembly, point: Point, chain: int, trajectory: Trajectory
     values = along([q, v, u], every, [*_states(trajectory), held], assembly.numbers(point, chain))
     n, slips = len(joints.names), len(model.freedoms)
     tree = joints.places[: len(_tree(joints))]
-    total = values[:, : len(tree)] ** 2
     friction = np.nan_to_num(trajectory.friction) / assembly.problem.step
-    for part in (values[:, n : n + slips], values[:, n + slips :], friction):
-        total += part[:, tree] ** 2
-    return np.sqrt(total)
+    driving = values[:, : len(tree)] ** 2 + values[:, n + slips :][:, tree] ** 2
+    resisting = values[:, n : n + slips][:, tree] ** 2 + friction[:, tree] ** 2
+    return np.sqrt(driving + resisting), np.sqrt(driving)
 
 
 def _needed(assembly: Assembly, point: Point, chain: int, trajectory: Trajectory) -> tuple[Array, Array]:

@@ -14,7 +14,7 @@ from spookid.assembly.assembly import Assembly
 from spookid.assembly.outlining import measured_poses, mechanism
 from spookid.assembly.schedules import unsettled_findings
 from spookid.assembly.trajectories import complementarity, sticking, trajectories
-from spookid.estimation import disturbances, misspecification, physical, step_errors, tensions
+from spookid.estimation import between, disturbances, misspecification, physical, step_errors, tensions
 from spookid.estimation.contact_findings import contact_findings, schedule_findings, sliding_findings
 from spookid.estimation.disturbances import excess_findings, followed_findings, unexplained_findings
 from spookid.estimation.identifiability import (
@@ -86,6 +86,12 @@ class Fit:
         """What the data say about the parameters."""
         doubt = self.likelihood.doubt if self.likelihood and self.condensed is not None else 0.0
         return identified(self.assembly, self.point, self._free, self.condensed, doubt)
+
+    @cached_property
+    def between(self) -> Mapping[str, between.ParameterBetween]:
+        """What single recordings would estimate."""
+        recordings = [sampled.recording.name for sampled in self.assembly.sampled]
+        return between.between_recordings(self.identifiability, self._free, recordings)
 
     @property
     def _free(self) -> FreeDirections:
@@ -232,6 +238,7 @@ class Fit:
             reason=self.later(lambda: sensitivities().reasons.get(name, "")),
             step_error=self.later(step_error),
             from_prior=self.later(from_prior),
+            scale=self.later(lambda: self.between[name].scale if name in self.between else math.nan),
         )
 
     def _findings(self) -> tuple[Finding, ...]:
@@ -254,6 +261,7 @@ class Fit:
         follows = [*contradictions(assembly, self.point, identifiability), *disagreement(assembly, known)]
         follows += trade_offs(problem, known)
         follows += tensions.contradicted(self.tensions)
+        follows += between.disagreements(self.between, self.values, {p.name: p.unit for p in problem.free})
         follows += sliding_findings(assembly, self.point, identifiability.condensed, self.values)
         follows += followed_findings(() if self.likelihood is None else self.likelihood.noise, self.motion)
         unphysical = physical.inertia_findings(problem, self.values, known, self.motion)

@@ -23,6 +23,7 @@ from spookid.data.recording import Recording
 from spookid.data.sampling import wrap
 from spookid.estimation import suspects
 from spookid.estimation.likelihood_fit import Revise
+from spookid.estimation.saturation import unsaturated
 from spookid.estimation.suspects import MOST, Wrong, drops_outliers, is_robust, masked, spread, varied, without
 from spookid.estimation.work import Work
 from spookid.kernels.arrays import Array, Mask
@@ -168,6 +169,7 @@ def of_same_samples(problem: Problem, found: Judged | None = None) -> Problem:
     Before a fit those go that stand out from their neighbours."""
     if not any(map(drops_outliers, problem.observations)):
         return problem
+    problem = unsaturated(problem)[0]
     if found is None:
         recordings = [suspects.without_suspects(problem, recording)[0] for recording in problem.recordings]
     else:

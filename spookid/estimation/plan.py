@@ -12,6 +12,7 @@ from typing import Any
 
 from spookid.assembly.problem import Problem
 from spookid.estimation import continuation
+from spookid.estimation.disturbances import unexplained_findings
 from spookid.estimation.estimator_choice import choose_estimator
 from spookid.estimation.extrapolation import FINER, corrected
 from spookid.estimation.fit import Fit
@@ -97,7 +98,18 @@ def _samples(work: Work) -> None:
         work.fit = work.run(work.problem, Start(work.found, hold=work.hold), work.fit)
 
 
+def _contradicted(work: Work, found: Fit) -> bool:
+    """True if process noise exceeds all that acts in the model: no other estimator or step makes an answer of that."""
+    return work.doubted and bool(unexplained_findings(found.assembly, found.point, found.motion))
+
+
+def _choose(work: Work, found: Fit) -> Fit:
+    return work.finished(found) if _contradicted(work, found) else choose_estimator(work, found)
+
+
 def _correct(work: Work, found: Fit) -> Fit:
+    if _contradicted(work, found):
+        return work.finished(found)
     work.answer = corrected(work, found)
     return found
 
@@ -189,7 +201,7 @@ STAGES = (
         "deterministic dynamics",
         "without process noise,",
         lambda w: _is_likelihood(w) and DETERMINISTIC not in w.problem.scheme.refuses,
-        _on_fit(choose_estimator),
+        _on_fit(_choose),
         "if that found is not white",
     ),
     Stage(

@@ -22,6 +22,7 @@ from spookid.estimation.physical import base_quantities, joint_quantities, negat
 from spookid.estimation.plan import STAGES, Plan, through
 from spookid.estimation.plan import answered as ended
 from spookid.estimation.questions import asking
+from spookid.estimation.saturation import unsaturated
 from spookid.estimation.work import Solver, Work, holds_pairs
 from spookid.results.findings import Finding, ranked
 from spookid.results.lazy import Clock, Lazy
@@ -78,7 +79,10 @@ def begun(
     _check_law(problem, solver)
     if continuation.is_staged(problem, solver):
         check_stepper(problem)
+    problem, saturation = unsaturated(problem)
     work = Work(problem, solver, callback, warm_start, hold)
+    if saturation:
+        work.remarks.append(lambda answer: answer.with_findings(lambda: saturation))
     doubt_samples(work)
     return work
 

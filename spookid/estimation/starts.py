@@ -85,7 +85,8 @@ def with_explained_motion(work: Work, first: Fit) -> Fit:
     if first.likelihood is None or first.outcome.status is not Status.CONVERGED:
         return first
     lost = followed_findings(first.likelihood.noise, first.motion)  # the noise of a sensor
-    if not (lost or unexplained_findings(first.assembly, first.point, first.motion)):
+    work.doubted = bool(unexplained_findings(first.assembly, first.point, first.motion))
+    if not (lost or work.doubted):
         return first
     problem = first.assembly.problem
     lead = later = work.run(problem, Start(guessed=True), first)

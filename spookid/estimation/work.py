@@ -62,6 +62,8 @@ class Work:
     """What stages add to the answer at the end, such as the choice of an estimator."""
     answer: Solution | None = None
     """The solution that a stage made from several fits; None: that of ``fit``."""
+    doubted: bool = False
+    """True once a fit has left more to process noise than acts in the model."""
     done: int = 0
     """Iterations of the fits before the first one here, for the callback."""
     _stage: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
@@ -139,7 +140,11 @@ def _estimates(solution: Solution, verbose: bool) -> list[Section]:
     if solution.sensitivities.raised:
         ratio = number(float(np.max(solution.sensitivities.inflation)), 2)
         names = some_of(solution.sensitivities.raised, solution.sensitivities.names)
-        notes.append(f"Standard errors by a block jackknife, up to {ratio} times those of white noise: {names}.")
+        chosen = solution.choice is not None and solution.choice.is_hard and solution.choice.reason != "as asked"
+        more = " and the effect of process noise" if chosen else ""
+        notes.append(f"Standard errors by a block jackknife{more}, up to {ratio} times those of white noise: {names}.")
+    if "between" in table.head and table.rows:
+        notes.append("between: factor by which standard errors have to grow for the recordings to agree.")
     return [*sections, ("", [*([table] if table.rows else []), *map(_brief, notes)])]
 
 
@@ -155,13 +160,15 @@ def coordinates(solution: Solution) -> set[str]:
 def parameters(solution: Solution, every: bool = False) -> Table:
     """A row for each parameter, by default for those that no table of bodies and joints has."""
     left = () if every else coordinates(solution)
-    head = ("parameter", *ESTIMATED, *(("initial", "bounds") if every else ()), "")
-    rows = []
+    between = any(math.isfinite(one.scale) for one in solution.parameters.values())
+    more = (*(("between",) if between else ()), *(("initial", "bounds") if every else ()))
+    head, rows = ("parameter", *ESTIMATED, *more, ""), []
     for one in solution.parameters.values():
         if one.name not in left:
-            more = (number(one.initial, 6), bounds(one.lower, one.upper)) if every else ()
-            rows.append((*estimated(one.name, one.estimate, one.std_err, one.unit), *more, remark(one)))
-    return Table(head, rows, left=(0, 5, 6, 7, 8) if every else (0, 5, 6))
+            grown = (f"x {number(one.scale, 2)}" if math.isfinite(one.scale) else "",) if between else ()
+            declared = (number(one.initial, 6), bounds(one.lower, one.upper)) if every else ()
+            rows.append((*estimated(one.name, one.estimate, one.std_err, one.unit), *grown, *declared, remark(one)))
+    return Table(head, rows, left=(0, *range(5, len(head))))
 
 
 def bodies(solution: Solution) -> list[Block]:

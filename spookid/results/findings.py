@@ -41,7 +41,7 @@ KINDS: Mapping[str, _Kind] = {
     "noise.given-refuted": _DOUBT._replace(
         explains=("motion.unexplained", "residuals.autocorrelated", "residuals.excess")
     ),
-    "motion.unexplained": _DOUBT,
+    "motion.unexplained": _Kind("error", doubts=True),
     "contacts.schedule": _DOUBT,
     "contacts.plane": _WARNING,
     "mechanism.immobile": _WARNING,
@@ -51,9 +51,11 @@ KINDS: Mapping[str, _Kind] = {
     "mass.vanished": _WARNING,
     "parameters.negative": _WARNING,
     "samples.outliers": _WARNING,
+    "samples.saturated": _WARNING,
     "sensors.overfitted": _WARNING,
     "parameters.undetermined": _WARNING,
     "estimators.differ": _WARNING,
+    "recordings.differ": _WARNING,
     "noise.not-converged": _WARNING,
     "friction.smooth-better": _WARNING,
     "friction.direction-unknown": _WARNING,

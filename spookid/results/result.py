@@ -63,6 +63,9 @@ class Estimate(LazyRecord, Listed):
     from_prior: float = lazy(math.nan)
     """Share of its variance for white noise that is the uncertainty of priors, from 0 to 1, also where ``std_err`` was
     raised above that; NaN if unknown."""
+    scale: float = lazy(math.nan)
+    """Factor by which ``std_err`` has to grow for the estimates of single recordings to agree, 1 if they do; NaN where
+    fewer than two recordings determine it."""
 
     @property
     def known_from(self) -> Source:
@@ -267,6 +270,11 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
             yield "the friction width may be too small"
 
     @property
+    def contradicted(self) -> bool:
+        """True if the data contradict the model: a finding is an error, and the estimates are no answer."""
+        return any(finding.severity == "error" for finding in self.findings)
+
+    @property
     def notices(self) -> tuple[str, ...]:
         """``findings`` in sentences."""
         return tuple(finding.text for finding in self.findings)
@@ -352,7 +360,7 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each parameter."""
         values = ("estimate", "std_err", "unit", "initial", "lower", "upper", "at_bound", "fixed", "reason")
-        names = (*values, "known_from", "from_prior")
+        names = (*values, "known_from", "from_prior", "scale")
         return [{"parameter": p.name, **{n: getattr(p, n) for n in names}} for p in self.parameters.values()]
 
     def save(self, directory: str | PathLike[str], *, animate: bool = False) -> None:

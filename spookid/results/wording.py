@@ -43,9 +43,10 @@ def verdict(solution: Solution) -> str:
     free = [one for one in solution.parameters.values() if not one.fixed]
     converged = solution.status is Status.CONVERGED
     unknown = sum(one.known_from == "nothing" for one in free) if converged else 0
-    words = f"{solution.problem}: {_STATUS[solution.status]}" + (
-        f", {counted(warnings, 'warning')}" if warnings else ""
-    )
+    words = f"{solution.problem}: {_STATUS[solution.status]}"
+    if converged and solution.contradicted:
+        words += ", but the data contradict the model: the estimates are no answer"
+    words += f", {counted(warnings, 'warning')}" if warnings else ""
     verb = "is" if unknown == 1 else "are"
     return f"{words}; {unknown} of {counted(len(free), 'parameter')} {verb} not identifiable" if unknown else words
 

@@ -21,7 +21,8 @@ from spookid.assembly.assembly import Assembly, assemble, joined
 from spookid.assembly.problem import Problem
 from spookid.data.recording import SAMPLE, RecordingFiles
 from spookid.estimation.extrapolation import finer
-from spookid.estimation.suspects import without_suspects
+from spookid.estimation.saturation import saturated_samples
+from spookid.estimation.suspects import without, without_suspects
 from spookid.files import abandoned, remove, replacing
 from spookid.kernels.arrays import Array, Mask
 from spookid.solvers import resuming
@@ -181,7 +182,8 @@ class _Share:
         """Read it, and write its chain and its guess."""
         several = self.problem.recordings
         read = several.read(self.number) if isinstance(several, RecordingFiles) else several[self.number]
-        read, outliers = without_suspects(self.assembly.problem, read)
+        problem = self.assembly.problem
+        read, outliers = without_suspects(problem, without(read, saturated_samples(problem, read)))
         chain, states = joined(self.assembly, read, self.number)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._write_states(states, self.asked.base)
