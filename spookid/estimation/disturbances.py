@@ -78,7 +78,7 @@ def all_efforts(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) 
     model = assembly.problem.model
     if model.has_loops or model.ties:
         return {}
-    parts = [(_acting(assembly, point, c, t), *_needed(assembly, point, c, t)) for c, t in enumerate(motion)]
+    parts = [(_acting(assembly, point, c, t)[0], *_needed(assembly, point, c, t)) for c, t in enumerate(motion)]
     squares = np.concatenate([acting**2 + coupling**2 + own**2 for acting, coupling, own in parts])
     totals = np.sqrt(np.nanmean(squares, axis=0)).tolist()
     return dict(zip(_tree(JointCoordinates(model)), totals, strict=True))
