@@ -6,16 +6,11 @@ parameters projected out of both, what the data say of it is
 
     a = −eᵀr/eᵀe,    z = −eᵀr/|e|,
 
-z standard normal if the model is right (Rao's score test; r is white then). The strongest is taken up and projected out
-before the next is tested, so that each says something of its own. What is left when no alternative is found, and
-still not white, lasts in a way that no one has a name for (``whiteness``).
+z standard normal if the model is right (Rao's score test). The strongest alternative is projected out before the next is
+tested. Residuals that are autocorrelated for no such reason are found by ``whiteness``.
 
-A parameter that is another in one recording changes the residuals of that recording alone, along T_r e_p with T_r its
-part of T. With what parameters common to all would do projected out, products of these columns are
-
-    δ_rs A_r − A_r A⁻¹ A_s,    A_r = T_rᵀT_r,
-
-so that the columns themselves need not be made.
+A parameter that differs in one recording changes the residuals of that recording alone, along T_r e_p with T_r its part
+of T. With common parameters projected out, products of these columns are δ_rs A_r − A_r A⁻¹ A_s with A_r = T_rᵀT_r.
 """
 
 from __future__ import annotations
