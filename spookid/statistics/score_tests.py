@@ -6,10 +6,9 @@ parameters projected out of both, what the data say of it is
 
     a = −eᵀr/eᵀe,    z = −eᵀr/|e|,
 
-z standard normal if the model is right (Rao's score test). The strongest alternative is projected out before the next is
-tested. Residuals that are autocorrelated for no such reason are found by ``whiteness``.
+z standard normal if the model is right (Rao's score test). The strongest is projected out before the next is tested.
 
-A parameter that differs in one recording changes the residuals of that recording alone, along T_r e_p with T_r its part
+A parameter that differs in one recording changes the residuals of that one alone, along T_r e_p with T_r its part
 of T. With common parameters projected out, products of these columns are δ_rs A_r − A_r A⁻¹ A_s with A_r = T_rᵀT_r.
 """
 
