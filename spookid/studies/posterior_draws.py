@@ -118,7 +118,8 @@ def randomize(problem: Problem, solution: Solution, count: int = 1000, seed: int
     if count < 1:
         raise ProblemError(f"the number of draws is {count}; give 1 or more")
     known = solution.sensitivities
-    variances, moving = np.diag(known.covariance), [not solution.parameters[name].at_bound for name in known.names]
+    variances = np.diag(known.covariance)
+    moving = np.array([not solution.parameters[name].at_bound for name in known.names], dtype=bool)
     drawn = np.flatnonzero(np.isfinite(variances) & (variances > 0) & moving).tolist()
     if not drawn:
         raise ProblemError(f"no parameter of {solution.problem!r} has a standard error; there is nothing to draw")
