@@ -73,9 +73,7 @@ def test_a_contradicted_model_ends_with_status_3(tmp_path: Path, sign: int, stri
 
 def test_strict_makes_a_warning_status_3(tmp_path: Path) -> None:
     measured = turned(0.05, 1)
-    jumps = np.zeros(len(measured.t))
-    jumps[[100, 200]] = 1.0
-    wrong = Recording(measured.t, {"q": measured.signals["q"] + jumps, "u": measured.signals["u"]}, name="run")
+    wrong = Recording(measured.t, {"q": measured.signals["q"], "u": np.roll(measured.signals["u"], 3)}, name="run")
     assert [ended(tmp_path / str(strict), wrong, strict) for strict in (False, True)] == [0, 3]
 
 

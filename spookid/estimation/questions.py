@@ -21,7 +21,7 @@ from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples
 from spookid.errors import ProblemError
 from spookid.estimation.explained import Balance, Efforts, input_lag, longest_interval
-from spookid.estimation.trials import given_noise_findings, instrument_findings, refuted
+from spookid.estimation.trials import NOT_WHITE, given_noise_findings, instrument_findings, is_known, refuted
 from spookid.kernels.arrays import Array
 from spookid.parameter import is_constant
 from spookid.records import dataclass
@@ -80,6 +80,7 @@ def asking(
 
     def more() -> Sequence[Finding]:
         sure = result.status is Status.CONVERGED and not any(finding.doubts for finding in result.findings)
+        sure = sure and (is_known(result) or NOT_WHITE.isdisjoint(finding.code for finding in result.findings))
         if sure and not refuted(problem, result):
             return asked or ()
         before = questions(problem) if asked is None and not sure else asked or ()

@@ -32,6 +32,7 @@ from spookid.tables.table import quantity
 Solve = Callable[[Problem], Solution]
 """A problem from its guesses."""
 _UNEXPLAINED = "motion.unexplained"
+NOT_WHITE = {"residuals.autocorrelated", "residuals.no-effect"}
 
 
 def given_noise_findings(problem: Problem, result: Solution, solve: Solve, factor: float = 1.25) -> Iterator[Finding]:
@@ -87,7 +88,7 @@ def instrument_findings(problem: Problem, result: Solution, solve: Solve) -> Ite
     """One that names sensors which lag or are off, if the model explains the motion with these; asked where forces do
     not, where no minimum was found, or where residuals are no noise and no parameter is identified."""
     codes = {finding.code for finding in result.findings}
-    doubted = _UNEXPLAINED in codes or ("residuals.autocorrelated" in codes and not _known(result))
+    doubted = _UNEXPLAINED in codes or (codes & NOT_WHITE and not is_known(result))
     if result.status is Status.INTERRUPTED or (result.status is Status.CONVERGED and not doubted):
         return
     trials = list(_trials(problem))
@@ -126,7 +127,7 @@ def _clear(trials: list[_Trial], found: Solution) -> list[tuple[_Trial, float]]:
     return [(trials[i], float(sizes[i])) for i in left]
 
 
-def _known(result: Solution) -> bool:
+def is_known(result: Solution) -> bool:
     """True if some free parameter is known to be far from zero."""
     return any(OFF * one.std_err < abs(one.estimate) for one in result.parameters.values() if not one.fixed)
 
