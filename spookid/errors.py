@@ -14,7 +14,7 @@ from unicodedata import category
 T = TypeVar("T")
 
 _PASSED = str(Path(__file__).parent) + os.sep, dataclasses.__file__
-"""Where the code lies that stands between a declaration and the user's own."""
+"""Folders of code that is called between a declaration and the user's code."""
 
 
 class ProblemError(ValueError):

@@ -29,7 +29,7 @@ def unreadable(path: AnyPath, error: OSError, remedy: str = "check the path") ->
 
 
 def beside(target: Path, kind: str) -> Path:
-    """A hidden name in the same file system that nobody else has; it tells which process made it."""
+    """Return a hidden, unique name in the same file system; it contains the number of this process."""
     path = target.with_name(f".{target.name}.{_here()}-{os.getpid()}-{os.urandom(4).hex()}.{kind}")
     if kind != EARLIER:
         _unfinished.add(path)

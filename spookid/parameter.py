@@ -29,20 +29,19 @@ class Parameter(ca.SX):  # type: ignore[misc]
 
     Args:
         name: an identifier; it names the parameter in results and on the command line.
-        guess: where the search starts, inside the bounds, in ``unit``.
+        guess: initial value of the search, inside the bounds, in ``unit``.
         lower, upper: bounds in ``unit``; infinite by default.
         unit: SI unit, for people.
         note: what it is, for people.
-        prior: (mean, sigma) in ``unit``: what is known of it beforehand, as a normal distribution. It adds
-            ((value − mean)/sigma)² to the cost. Its sigma is absolute, so those of the sensors must be given too, and
-            the state weight in proportion: with a sigma of 1 rad for an encoder the data count for next to nothing
-            against it.
+        prior: (mean, sigma) in ``unit`` of a normal prior distribution. It adds ((value − mean)/sigma)² to the cost.
+            Its sigma is absolute, so give those of the sensors too, and the weight of the equations in proportion:
+            against a sigma of 1 rad for an encoder the prior outweighs the data.
         per: "recording" for one that is another in each recording, such as a payload or an angle of release; results
-            name it ``name[recording]``. Guess, bounds and prior are those of each.
+            name it ``name[recording]``. Initial value, bounds and prior are those of each.
 
     Raises:
-        ProblemError: for a name that is no identifier, bounds in the wrong order, a guess outside them, a prior that is
-            no pair of a finite mean and a positive sigma, or another ``per``.
+        ProblemError: for a name that is no identifier, bounds in the wrong order, an initial value outside them, a
+            prior that is no pair of a finite mean and a positive sigma, or another ``per``.
     """
 
     def __init__(
@@ -67,8 +66,8 @@ class Parameter(ca.SX):  # type: ignore[misc]
             )
         if not (lower <= guess <= upper and math.isfinite(guess)):
             raise ProblemError(
-                f"{place}: Parameter {name!r} has its guess {guess:g} outside its bounds [{lower:g}, {upper:g}]; "
-                "move the guess or the bounds"
+                f"{place}: Parameter {name!r} has its initial value {guess:g} outside [{lower:g}, {upper:g}]; "
+                "move the initial value or the bounds"
             )
         for what, text in (("unit", unit), ("note", note)):
             if not is_text(text):
@@ -146,7 +145,7 @@ class Parameter(ca.SX):  # type: ignore[misc]
 
     @property
     def prior(self) -> tuple[float, float] | None:
-        """Mean and sigma of what is known beforehand, None if nothing is."""
+        """Mean and sigma of the prior, None if it has none."""
         return self._facts[8]
 
     @property
@@ -177,7 +176,7 @@ def own_name(name: str, recording: str) -> str:
 
 def _number(value: Any, what: str) -> float:
     if not is_number(value):
-        raise ProblemError(f"{what}: guess and bounds must be numbers, not {shown(value)}")
+        raise ProblemError(f"{what}: initial value and bounds must be numbers, not {shown(value)}")
     return float(value)
 
 
@@ -244,7 +243,7 @@ def _convert(value: Any) -> ca.SX:
 
 
 def parameters_in(expressions: Iterable[ca.SX], what: str, ignore: Iterable[ca.SX] = ()) -> tuple[Parameter, ...]:
-    """The Parameters that stand in ``expressions``, in the order of their declaration; symbols in ``ignore`` may too.
+    """Return the Parameters of ``expressions``, in the order of their declaration; symbols in ``ignore`` may occur too.
 
     Raises:
         ProblemError: if a symbol is no Parameter, or if two Parameters have one name.
@@ -277,7 +276,7 @@ def _symbols(expressions: Iterable[ca.SX]) -> Sequence[ca.SX]:
 
 
 def is_constant(value: ca.SX) -> bool:
-    """True if no symbol stands in it."""
+    """Return True if no symbol occurs in it."""
     return bool(value.is_constant()) or not ca.symvar(value)
 
 

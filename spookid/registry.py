@@ -111,8 +111,8 @@ or the versions have changed. With a dict `problems`, each has its DIR/key.
 """
 _PAGE = "The page needs no other file. Of a folder with several results it has them all.\n"
 _MATCHED = """Joints and columns are matched by name: the joint's name in the column's, or
-q1, q2 ... in the order of the joints. What is not matched is listed. Guesses
-are from the robot's file, and from a regression along the log.
+q1, q2 ... in the order of the joints. The rest is listed. Initial values are
+from the robot's file, and from a regression along the log.
 """
 _KEPT = """Masses, inertias, damping and friction are replaced, of an MJCF armatures and
 springs too; every other byte is as it was.
@@ -146,16 +146,16 @@ CSV has the problem's signals and JOINT_rate.
   spookid excite quadruped.py --duration 20 --cone '*foot=0.5:20' --home '*thigh=0.8' --out plan.csv
 """
 _WATCHED = """LOG is text with a header row, as Recording.from_csv reads it: a column of
-stamps and those of all signals of the problem; or, by its ending, any other
+timestamps and those of all signals of the problem; or, by its ending, any other
 file that Recording.from_file reads, an MCAP file say. The first seconds
-are fitted (--warm-up), also to find the sizes of the noise; from then on every
+are fitted (--warm-up), also to estimate the noise; from then on every
 row counts when it is there. On a terminal a table is rewritten in place,
 elsewhere a line is written every second of the log (--every). When a parameter
 has changed, a line says so, such as
 
   14:02:09  CHANGED  b (friction of elbow) +12.1 ± 2.9 % since 14:02:07
 
-and what was known of it before is forgotten. Stamps from 1e9 on are seconds
+and its earlier estimate is discarded. Timestamps from 1e9 on are seconds
 since 1970 and are shown as local time of day.
 """
 _FOLDERS = """With a dict `problems`, PROBLEM.py means all of them, each with its own folder
@@ -178,7 +178,7 @@ _DECLARED: tuple[Command, ...] = (
         "",
         f"{_GUESSED} --trajectory --from --noise --until --verbose",
         {
-            "--from": "of a --trajectory: folder of results, whose estimates and errors are known beforehand",
+            "--from": "prior of a --trajectory: folder of results with estimates and their errors",
             "--verbose": "settings, sizes, coordinates of inertias and base parameters, too",
         },
     ),
@@ -189,8 +189,8 @@ _DECLARED: tuple[Command, ...] = (
         _FOLDERS,
         f"{_FIT} --threads --starts --seed --jobs --scheduler --animate --plan --no-figures --verbose --strict",
         {
-            "--starts": {"help": "guesses to start from, drawn at random (default: 1, the given one)", "default": 1},
-            "--seed": "of these guesses (default: 0)",
+            "--starts": {"help": "random initial values (default: 1, the given ones)", "default": 1},
+            "--seed": "seed of these initial values (default: 0)",
             "--jobs": "worker processes, each with one recording at a time; of --starts (default there: one for each "
             "processor)",
             "--out": _optional("folder of results (default: results/<name of the problem>)"),
@@ -235,7 +235,7 @@ _DECLARED: tuple[Command, ...] = (
         f"--method --filter --unknowns --from --alone {_FIT}",
         {
             "--from": "folder of results to compare with, instead of a fit",
-            "--cutoff": "low-pass filter of the regression, and of the fit's initial guess [Hz]",
+            "--cutoff": "low-pass filter of the regression, and of the fit's initial values [Hz]",
             "--out": _optional("folder of the regression (default: none is written)"),
         },
         kind="regression",
@@ -271,7 +271,7 @@ _DECLARED: tuple[Command, ...] = (
         "--rate-limit --effort-limit --inside --cone --home --until --set --fix --out --quiet",
         {
             "--duration": {"help": "seconds", "required": True},
-            "--from": "folder of results: its estimates and errors are known beforehand",
+            "--from": "prior: folder of results with estimates and their errors",
             "--quiet": "no progress and no table",
             "--out": {"help": "the trajectory, a CSV; a picture FILE.png is written beside it", "metavar": "FILE.csv"},
         },

@@ -303,7 +303,7 @@ def test_check_takes_the_settings_of_a_solve(here, capsys):
     flags += ["--stepper", "spook", "--friction", "smooth"]
     assert main(["check", write(ONE.replace("[run()])", "[run()], coulomb=b)")), *flags, "--verbose"]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "step h = 0.02 s, state weight κ = 7, cutoff of the initial guess 5 Hz" in out
+    assert "step h = 0.02 s, state weight κ = 7, cutoff of the initial values 5 Hz" in out
     assert "friction width pivot 0.3 rad/s Size" in out
 
 

@@ -256,14 +256,17 @@ def test_guesses_with_which_nothing_could_begin():
     axle = swing.joints[0]
     zero, late = Parameter("zero", 0.0), Parameter("late", 2.0)
     for sensor, parts in (
-        (HingeAngle(axle, "theta", scale=zero), ["HingeAngle of 'theta'", "0 at the guess of zero", "guess another"]),
+        (
+            HingeAngle(axle, "theta", scale=zero),
+            ["HingeAngle of 'theta'", "0 at the initial value of zero", "guess another"],
+        ),
         (HingeAngle(axle, "theta", delay=late), ["HingeAngle of 'theta'", "delay of 2 s", "'run' lasts 1 s"]),
         (HingeAngle(axle, "theta", delay=-1.5), ["HingeAngle of 'theta'", "delay of -1.5 s"]),
     ):
         refuses(lambda s=sensor: problem(model=swing, recordings=[recording()], observations=[s]), *parts, line=False)
     for more, parts in (
         ({"delay": 50.0}, ["Motor with 'theta'", "delay of 50 s"]),
-        ({"torque_constant": 1.0, "resistance": zero}, ["Motor", "resistance that is 0 at the guess of zero"]),
+        ({"torque_constant": 1.0, "resistance": zero}, ["Motor", "resistance that is 0 at the initial value of zero"]),
     ):
         driven = replace(swing, motors=[Motor(axle, "theta", **more)])
         refuses(lambda m=driven: problem(model=m, recordings=[recording()]), *parts, line=False)

@@ -122,7 +122,7 @@ def test_data_that_are_used_twice_do_not_make_errors_smaller() -> None:
 
 
 def test_what_has_no_balance_is_refused() -> None:
-    with pytest.raises(ProblemError, match="friction of 'pin' hangs on its load; make it coulomb"):
+    with pytest.raises(ProblemError, match="friction of 'pin' depends on its load; make it coulomb"):
         Problem("p", pendulum(dry=0.01), residuals=[EnergyBalance()])
     model = pendulum()
     passive = Model(model.bodies, model.joints, gravity=gravity(G))

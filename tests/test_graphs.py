@@ -355,7 +355,7 @@ REFUSED = {
         lambda: graph_of(
             Trapezoid("q", "v"), Trapezoid("v", "a"), Dynamics(), PositionConstraint(), SoftEquality("q", sigma=1)
         ).solve(3, {"torque": np.zeros(3)}, start={"q": Pendulum.at(0.0)}),
-        "has 11 hard rows for 9 unknowns of a step; give some of its factors a sigma",
+        "has 11 constraints for 9 unknowns of a step; give some of its factors a sigma",
     ),
     "what a sensor cannot see": (lambda: Observation("y", lambda w: w), "is of a variable 'w'"),
     "a sensor of two numbers": (lambda: graph_of(Observation("y", lambda q: q)), "must have one number, not 3 x 1"),
@@ -366,11 +366,11 @@ REFUSED = {
     "other coordinates": (lambda: Dynamics("natural"), "coordinates is 'natural'; give 'dependent' or 'independent'"),
     "equality that holds still": (lambda: SoftEquality("q"), "has sigma 0, which holds q still; give a positive one"),
     "a step of 0": (lambda: Graph(Pendulum(), DEPENDENT[:2], step=0), "step is 0; give a positive number"),
-    "hard rows alone": (lambda: graph_of(Trapezoid("q", "v")), "has hard rows alone; give one of its factors a sigma"),
+    "hard rows alone": (lambda: graph_of(Trapezoid("q", "v")), "has constraints only; give one of its factors a sigma"),
     "no system": (lambda: Graph("pendulum", [], step=1), "system is 'pendulum'; give a System"),
     "no data of an input": (
         lambda: graph_of(Dynamics(sigma=1)).transcription(3),
-        "takes the signal 'torque', which the data",
+        "takes the signal 'torque', which is missing",
     ),
     "data too short": (
         lambda: graph_of(Dynamics(sigma=1)).transcription(3, {"torque": np.zeros(2)}),

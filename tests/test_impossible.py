@@ -36,14 +36,29 @@ J, C = Parameter("J", 1e-3, lower=1e-6), Parameter("c", 0.1)
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda: hub(viscous=-J), r"viscous is -0\.001 at the guess of J; it must not be negative"),
-        (lambda: hub(dry=-C), r"dry is -0\.1 at the guess of c"),
-        (lambda: hub(viscous=Asymmetric(J, -J)), r"Viscous is -0\.001 at the guess of J"),
-        (lambda: hub(coulomb=Fourier({1: (J, 0)})), r"the Fourier falls to -0\.001 at the guess of J; give it a mean"),
-        (lambda: Body("b", mass=-C, inertia=(1, 1, 1)), r"'b' has mass -0\.1 kg at the guess of c; a mass must be"),
-        (lambda: Body("b", mass=1, inertia=(1, 1, 1 - 20 * C)), r"moment of inertia -1 kg m² at the guess of c"),
-        (lambda: Body("b", mass=1, inertia=(1, 1, 1, 20 * C, 0, 0)), r"not positive definite at the guess of c"),
-        (lambda: Body("b", inertia=FullInertia(1 - 20 * C, inertia=(1, 1, 1))), r"has mass -1 kg at the guess of c"),
+        (lambda: hub(viscous=-J), r"viscous is -0\.001 at the initial value of J; it must not be negative"),
+        (lambda: hub(dry=-C), r"dry is -0\.1 at the initial value of c"),
+        (lambda: hub(viscous=Asymmetric(J, -J)), r"Viscous is -0\.001 at the initial value of J"),
+        (
+            lambda: hub(coulomb=Fourier({1: (J, 0)})),
+            r"the Fourier falls to -0\.001 at the initial value of J; give it a mean",
+        ),
+        (
+            lambda: Body("b", mass=-C, inertia=(1, 1, 1)),
+            r"'b' has mass -0\.1 kg at the initial value of c; a mass must be",
+        ),
+        (
+            lambda: Body("b", mass=1, inertia=(1, 1, 1 - 20 * C)),
+            r"moment of inertia -1 kg m² at the initial value of c",
+        ),
+        (
+            lambda: Body("b", mass=1, inertia=(1, 1, 1, 20 * C, 0, 0)),
+            r"not positive definite at the initial value of c",
+        ),
+        (
+            lambda: Body("b", inertia=FullInertia(1 - 20 * C, inertia=(1, 1, 1))),
+            r"has mass -1 kg at the initial value of c",
+        ),
     ],
 )
 def test_expressions_that_are_negative_at_the_guess_are_refused(make: Callable[[], Any], told: str) -> None:

@@ -112,7 +112,7 @@ REFUSED = [
     (lambda: LogCholesky("link", some(), around=some()), "has around= without within=; give within="),
     (
         lambda: LogCholesky("link", FullInertia(1, inertia=(1, 1, 1), within=0.3)),
-        "LogCholesky 'link' takes numbers of its guess, not its within=; give within= to the LogCholesky",
+        "LogCholesky 'link' uses numbers of its guess=, not its within=; give within= to the LogCholesky",
     ),
     (lambda: FullInertia(unknown(-1.0), inertia=(1, 1, 1), within=0.3), "within 0.3 of what has mass -1 kg, which no"),
     (lambda: FullInertia(unknown(0.0), inertia=(1, 1, 1), within=0.3), "within 0.3 of what has mass 0 kg, which no"),

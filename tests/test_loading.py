@@ -260,7 +260,7 @@ def test_keyboard_interrupt_passes_and_leaves_no_trace(tmp_path):
 
 def test_errors_of_declarations_are_not_wrapped(tmp_path):
     path = written(tmp_path, "from spookid import Parameter\nb = Parameter('b', 2, upper=1)\n")
-    assert refusal(path).startswith("pendulum.py:2: Parameter 'b' has its guess 2 outside its bounds")
+    assert refusal(path).startswith("pendulum.py:2: Parameter 'b' has its initial value 2 outside")
 
 
 # --- parameters that nobody uses ---

@@ -317,7 +317,7 @@ def test_mistakes_are_told():
         (lambda: pin(coulomb=Asymmetric(1, -2)), "Friction: coulomb is -2; it must not be negative"),
         (lambda: pin(coulomb=Fourier({1: (0.3, 0.4)}, mean=0.4)), r"Fourier falls to -0\.1; give it a mean above"),
         (lambda: pin(stiffness=Asymmetric(1, 2)), "stiffness must be a number or an expression"),
-        (lambda: pin(loads=[Spring(Asymmetric(1, 2))]), "Spring: stiffness does not hang on the direction"),
+        (lambda: pin(loads=[Spring(Asymmetric(1, 2))]), "Spring: stiffness does not depend on the direction"),
         (lambda: pin(loads=[Spring(Fourier({1: (1, 1)}))]), "Spring: stiffness does not vary with the position"),
         (lambda: pin(loads=[Effort(Asymmetric(1, 2))]), "Effort: value does not hang on the direction"),
         (lambda: pin(loads=[Effort("much")]), "Effort: value must be a number or an expression of Parameters"),

@@ -95,7 +95,9 @@ def test_units_of_every_clock_are_converted(tmp_path):
 
 
 def test_stamps_with_too_few_digits_are_told(tmp_path):
-    with pytest.raises(ProblemError, match=r"run\.csv: all 3 lines have the time 1700000000 s; write stamps with more"):
+    with pytest.raises(
+        ProblemError, match=r"run\.csv: all 3 lines have the time 1700000000 s; write timestamps with more"
+    ):
         Recording.from_csv(csv(tmp_path, "t,a\n1.7e9,1\n1.7e9,2\n1.7e9,3\n"))
 
 

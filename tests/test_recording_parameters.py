@@ -327,7 +327,7 @@ def test_refusals_at_the_start():
     sigma = {"sigma": 1e-3, "at": "start"}
     with pytest.raises(ProblemError, match=r"Residual 'rest': at is 'end'; give 'start', or leave it out"):
         Residual("rest", lambda s: s.rate(there.hinge), sigma=1e-3, at="end")  # type: ignore[arg-type]
-    with pytest.raises(ProblemError, match=r"stands at the start only; make it a function of one state"):
+    with pytest.raises(ProblemError, match=r"holds at the start only; make it a function of one state"):
         Residual("rest", lambda s, n: s.rate(there.hinge), **sigma)
     with pytest.raises(
         ProblemError, match=r"'rest' is hard at the start, which fits that estimate the noise cannot hold"

@@ -56,9 +56,7 @@ def check(arguments: Namespace, interruption: Interruption) -> Exit:
     """Describe each problem on stdout."""
     run, loading = start(arguments, interruption), time.process_time()
     if arguments.trajectory is None and (arguments.source or arguments.noise or arguments.until):
-        raise ProblemError(
-            "--from, --noise and --until of a check speak of a planned motion; name it with --trajectory"
-        )
+        raise ProblemError("--from, --noise and --until of a check need a planned motion; name it with --trajectory")
 
     def work(job: CommandJob) -> Exit:
         if arguments.trajectory is not None:
@@ -146,7 +144,7 @@ def _settings(assembly: Assembly, width: int) -> list[str]:
     problem = assembly.problem
     text = (
         f"stepper {problem.stepper.name}, friction {problem.friction}, step h = {number(problem.step, 6)} s, "
-        f"{weight_words(problem.dynamics, problem.weight)}, cutoff of the initial guess {number(problem.cutoff)} Hz"
+        f"{weight_words(problem.dynamics, problem.weight)}, cutoff of the initial values {number(problem.cutoff)} Hz"
     )
     lines = wrapped(text, width, "Settings    ")
     rubbing = [

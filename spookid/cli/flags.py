@@ -114,19 +114,19 @@ def flag(help: str, metavar: str | None = None, **how: Any) -> dict[str, Any]:
 
 SEVERAL: dict[str, Any] = {"nargs": "+", "action": "extend"}
 _WEIGHT = (
-    "where the weight of the equations of motion comes from: auto (the default) estimates the sizes of disturbances "
-    "and sensor noise with the parameters, a number is the paper's κ, inf makes the dynamics hard (stepper variational)"
+    "weight of the equations of motion: auto (the default) estimates process and measurement noise with the "
+    "parameters, a number is the paper's κ, inf makes the dynamics deterministic (stepper variational)"
 )
 _SOURCE = (
     "folder of results: its estimates, its step, and its first state of recordings of the same name (with several "
     "problems DIR/key, if there is one)"
 )
-_GUESSES = "initial guesses of parameters; with --fix the values held"
+_GUESSES = "initial values of parameters; with --fix the values held"
 FLAGS = {
     "LOG": flag("rows to be watched: a CSV or other file, or - for standard input"),
     "--backend": flag("solver (default: lm)", choices=BACKENDS, default="lm"),
     "--set": flag(_GUESSES, "NAME=VALUE", type=_pair, default=[], **SEVERAL),
-    "--fix": flag("parameters that keep their guess", "NAME", default=[], **SEVERAL),
+    "--fix": flag("parameters that keep their initial value", "NAME", default=[], **SEVERAL),
     "--state-weight": flag(_WEIGHT, "K", type=_weight),
     "--max-iterations": flag("accepted steps of each fit at the most", "N", type=_count),
     "--threads": flag("threads that share out the recordings (default: 1)", "N", type=_jobs),
@@ -143,7 +143,7 @@ FLAGS = {
     "--jobs": flag("worker processes (default: one for each processor)", "N", type=_jobs),
     "--scheduler": flag("Dask scheduler whose workers do the work instead", "ADDRESS"),
     "--follow": flag("wait for rows after the last one, until Ctrl-C", action="store_true"),
-    "--time": flag("column of the stamps [s] (default: t)", "NAME", default="t"),
+    "--time": flag("column of the timestamps [s] (default: t)", "NAME", default="t"),
     "--warm-up": flag("seconds that are fitted first (default: 5)", "S", type=_amount, default=5.0),
     "--window": flag("seconds in which states are estimated anew (default: 20 steps)", "S", type=_amount),
     "--every": flag("seconds of the log between two lines (default: 1)", "S", type=_amount, default=1.0),
@@ -154,7 +154,7 @@ FLAGS = {
         default=1.0,
     ),
     "--save": flag("keep all that is known in FILE when the log ends, or at Ctrl-C", "FILE"),
-    "--resume": flag("go on from such a file; rows up to its last stamp are passed over", "FILE"),
+    "--resume": flag("continue from such a file; rows up to its last timestamp are skipped", "FILE"),
     "--criterion": flag(
         "what is made small: determinant (the default), −log det of the information; largest, the largest relative "
         "error; or NAME,NAME, the errors of these parameters",
@@ -167,7 +167,7 @@ FLAGS = {
     "--starts": flag("random motions to begin from (default: 3)", "N", type=_jobs, default=3),
     "--seed": flag("of the random motions (default: 0)", "N", type=_count, default=0),
     "--noise": flag(
-        "sizes that the problem does not declare: standard deviations of signals, disturbances of joints per √Hz; "
+        "noise that the problem does not declare: standard deviations of signals, process noise of joints per √Hz; "
         "NAME may be a pattern, such as 'q*'",
         "NAME=SIZE",
         type=_pair,
@@ -235,7 +235,7 @@ SETTINGS = {
     "--friction": flag("how dry friction is represented", choices=FRICTIONS),
     "--friction-width": flag("width of smooth dry friction [rad/s]", "W", type=float),
     "--step": flag("time step [s]", "H", type=float),
-    "--cutoff": flag("low-pass filter of the initial guess [Hz]", "F", type=float),
+    "--cutoff": flag("low-pass filter of the initial values [Hz]", "F", type=float),
 }
 _ROBOT = {
     "--free": flag("the root of a URDF moves freely, as a trunk does", action="store_true"),
@@ -258,7 +258,7 @@ _LOG = {
 }
 _ALONG = {
     "--problem": flag("problem file (default: the one that was solved)", "PROBLEM.py"),
-    "--time": flag("column of the stamps [s] (default: t, or the one that is named so)", "NAME"),
+    "--time": flag("column of the timestamps [s] (default: t, or the one that is named so)", "NAME"),
     **_LOG,
     "--cutoff": flag("low-pass filter [Hz] (default: the problem's own)", "F", type=_amount),
     "--set": flag("parameters that each recording has its own of", "NAME=VALUE", type=_pair, default=[], **SEVERAL),

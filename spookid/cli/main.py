@@ -27,7 +27,7 @@ _UNSAID = dict.fromkeys(("max_iterations", "threads", "out", "source", "schedule
     "set": [],
     "quiet": False,
 }
-"""What commands that lack such a flag take."""
+"""Values for commands that have no such flag."""
 _STATUS = """exit status:
   0    converged, or done
   2    wrong input: one line on stderr says what

@@ -23,7 +23,7 @@ from spookid.statistics.changes import Change
 from spookid.tables.table import Table, counted, labelled, quantity, uncertain
 
 _EPOCH = 1e9
-"""Stamps from here on [s] are taken for seconds since 1970, the others for seconds of the log."""
+"""Timestamps from here on [s] are taken for seconds since 1970, the others for seconds of the log."""
 _SPARE = 2
 """Columns that a value may become longer by before lines shift."""
 _SELDOM = 0.1
@@ -31,7 +31,7 @@ _SELDOM = 0.1
 
 
 def clock(stamp: float) -> str:
-    """Local time of day if the stamp counts from 1970, else seconds."""
+    """Return the local time of day if the timestamp counts from 1970, else seconds."""
     if stamp < _EPOCH:
         return f"{stamp:.2f} s"
     return time.strftime("%H:%M:%S", time.localtime(round(stamp)))
@@ -53,7 +53,7 @@ class View:
         self._text, self._height, self._written = "", 0, -math.inf
 
     def estimate(self, now: float, estimate: OnlineEstimate, rows: int, left_out: int) -> None:
-        """Show an estimate at a stamp [s], with how many rows were read and samples came too late."""
+        """Show an estimate at a timestamp [s], with the numbers of rows read and of samples that came too late."""
         values = [uncertain(estimate.values[name], estimate.std_errs[name]) for name in self.names]
         if self._in_place:
             known = zip(self.names, values, strict=True)
@@ -116,7 +116,7 @@ class LogRows:
 
     Args:
         path: of the log, as sentences name it.
-        told: takes sentences.
+        told: a function that takes sentences.
     """
 
     def __init__(self, path: Path, told: Callable[[str], object]) -> None:
@@ -126,12 +126,12 @@ class LogRows:
         self._needed: tuple[str, ...] = ()
         self._longest = self._last = np.inf
         self._seen: dict[float, set[str]] = {}
-        """The signals that have come, by stamp."""
+        """The signals that have come, by timestamp."""
         self.left_out = 0
         """Samples so far."""
 
     def merged(self, rows: Iterable[Row]) -> list[Row]:
-        """Rows in the order of their stamps, each stamp once: of several samples of a signal the first counts."""
+        """Return rows by timestamp, each timestamp once: of several samples of a signal the first counts."""
         found: dict[float, Row] = {}
         for row in rows:
             if row.t in found:
@@ -155,7 +155,7 @@ class LogRows:
             self._count(_BLIND, row, f"{blind!r} is missing, {since}")
             return None
         if row.t < window[0]:
-            stamps = f"its stamp is {quantity(window[1] - row.t, 's')} before that of another row"
+            stamps = f"its timestamp is {quantity(window[1] - row.t, 's')} before that of another row"
             self._count(_LATE, row, f"{stamps}; rows that come so late are left out")
             return None
         if next(iter(self._seen), np.inf) < window[0]:

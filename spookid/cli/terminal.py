@@ -130,14 +130,14 @@ def complain(text: str) -> None:
 
 
 def prepare() -> None:
-    """Let stdout replace the characters that its encoding lacks, rather than fail at them."""
+    """Let stdout replace the characters that are missing in its encoding, rather than fail at them."""
     _unwritten.clear()
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")
 
 
 def finish() -> bool:
-    """Write out what is left, such as the prints of a problem file; false if something was lost, as was told."""
+    """Write out what is left, such as the prints of a problem file; return False if something was lost."""
     _write(sys.stdout, "")
     return not _unwritten
 
@@ -193,7 +193,7 @@ def counting(label: str, total: int, shown: bool) -> Iterator[Callable[[bool], N
 
 @contextmanager
 def line(label: str, shown: bool) -> Iterator[Callable[[str], None]]:
-    """One line that begins with ``label`` and becomes what its function is told."""
+    """Show one line that begins with ``label``; its function sets the text."""
     if not shown:
         yield lambda text: None
         return

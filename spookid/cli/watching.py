@@ -32,14 +32,14 @@ from spookid.tables.table import counted, quantity
 _STEPS = 20
 """Of a window, unless the user says otherwise."""
 _ROUGHLY = 1.5
-"""Factor within which a size of noise is known if two standard errors are less."""
+"""Factor within which a noise standard deviation is known if two standard errors are less."""
 _LASTING = 5.0
-"""How long a finding has to last until it is told [s]: a change that is found explains residuals that are too large."""
+"""Duration of a finding until it is reported [s]: a change that is found explains residuals that are too large."""
 _LOST = 10.0
 """How much of its work a killed process may take along if what is known is saved [s]."""
 _FIRST, _NAME, _TIMES, _READ = "first ", " name", " t", " read"
-"""In a saved file, how the names of the arrays about the rows that were fitted first begin, and those that are no
-signal: name and stamps of the recording, number and latest stamp of all rows."""
+"""In a saved file, prefix of the names of the arrays about the rows that were fitted first, and names of other arrays:
+name and timestamps of the recording, number and latest timestamp of all rows."""
 
 
 def watch(arguments: Namespace, interruption: Interruption) -> Exit:
@@ -64,13 +64,13 @@ class _Watch:
         self._first: Recording | None = None
         """What was fitted in the beginning."""
         self._since: dict[tuple[str, tuple[str, ...]], float] = {}
-        """Since when there are findings [s], by code and subject; infinite once they are told."""
+        """Start times of findings [s], by code and subject; infinite once they are reported."""
         self._rows, self._until, self._due = 0, -math.inf, -math.inf
-        """Rows so far, their latest stamp, and when estimates are shown next [s]."""
+        """Rows so far, their latest timestamp, and when estimates are shown next [s]."""
         self._saved = time.monotonic()
         """When what is known was saved last [s]."""
         self._unsaved = ""
-        """Why it could not be, as was told."""
+        """Reported reason why it could not be saved."""
         if run.arguments.save is not None:
             check_file(Path(run.arguments.save))
 
@@ -149,7 +149,7 @@ class _Watch:
         if solution.status is not Status.CONVERGED:
             raise ProblemError(
                 f"the first {length} of {self._log.path} cannot be fitted ({solution.message}); give it more with "
-                "--warm-up, or better guesses with --set"
+                "--warm-up, or better initial values with --set"
             )
         window = {"window": _STEPS} if self._arguments.window is None else {"seconds": self._arguments.window}
         monitor = Monitor(

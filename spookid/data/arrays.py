@@ -38,12 +38,12 @@ def floats(values: object, what: str) -> FloatArray:
 def merged(
     t: FloatArray, signals: Mapping[str, object], times: Mapping[str, object], place: str
 ) -> tuple[FloatArray, Mapping[str, object]]:
-    """Time stamps of several clocks in one, and the signals there, NaN where they have no sample."""
+    """Timestamps of several clocks in one, and the signals there, NaN where they have no sample."""
     given: dict[str, object] = dict(signals)
     clocks: dict[str, tuple[FloatArray, FloatArray]] = {}
     for name, stamps in times.items():
         if name not in given:
-            raise ProblemError(f"{place}: times has stamps of {name!r}, which is no signal; give it samples")
+            raise ProblemError(f"{place}: times has timestamps of {name!r}, which is no signal; give it samples")
         what, at = f"{place}: {name!r}", floats(stamps, f"{place}: times of {name!r}")
         own = floats(given[name], f"{what}: samples")
         if at.ndim != 1 or own.shape != at.shape:
@@ -128,7 +128,7 @@ needed, and by what name."""
 
 
 def available() -> float:
-    """Memory that this process may take, with what it holds [bytes]; infinite where the system does not tell."""
+    """Memory that this process may take, with what it holds [bytes]; infinite where the system does not report it."""
     held = (_text("/proc/self/statm").split() or ["0", "0"])[:2]
     size, resident = (float(pages) * mmap.PAGESIZE for pages in held)
     return resident + min(_left(size), default=math.inf)

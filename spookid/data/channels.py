@@ -43,8 +43,8 @@ class Sensor(metaclass=Checked):
     signals: Any
     """Names of the measured signals in the recordings, a tuple of texts."""
     sigma: float | Sequence[float] | None = None
-    """Standard deviation of the noise in the signals' unit, one for all or one each; None: it is estimated, or 1 with a
-    given state weight."""
+    """Standard deviation of the noise in the signals' unit, one for all or one each; None: it is estimated, or 1 if the
+    weight of the equations of motion is given."""
     offset: Any = 0
     """What the signals show besides scale · true, in their unit: a number or an expression of Parameters, one for all
     or one each."""
@@ -54,13 +54,13 @@ class Sensor(metaclass=Checked):
     """How much samples far off count: ``"linear"``, ``"huber"``, ``"cauchy"`` or a ``RobustLoss`` of your own; or
     ``"auto"``: linear, without single samples of positions that are plainly wrong (``spookid.estimation.outliers``)."""
     delay: Any = 0
-    """By how much later than what they show the signals are stamped [s], a number or an expression of Parameters."""
+    """Delay of the signals' timestamps [s], a number or an expression of Parameters."""
     unit: Any = ""
     """Of what is true, for people: a text."""
     period: Any = None
     """Of what is true, for angles 2π: residuals are taken the short way round. None if it has none."""
     either_sign: bool = False
-    """True if its signals together tell the same with the other sign, as the components of a quaternion do."""
+    """True if its signals mean the same with the other sign, as the components of a quaternion do."""
     is_free_form: bool = True
     """False if what is true holds no Parameters but those of the model."""
     place: str
@@ -223,7 +223,7 @@ class Channel:
 
     @property
     def sigma(self) -> float | None:
-        """Standard deviation of its noise in its unit; None: it is estimated, or 1 with a given state weight."""
+        """Standard deviation of its noise in its unit; None: it is estimated, or 1 with a given weight."""
         return self.sensor.deviation(self.index)
 
     @property
@@ -238,7 +238,7 @@ class Channel:
 
     @property
     def delay(self) -> ca.SX:
-        """By how much later than what it shows the signal is stamped [s]."""
+        """Delay of the signal's timestamps [s]."""
         return self.sensor.each("delay")[self.index]
 
     @property
@@ -254,7 +254,7 @@ class Channel:
 
     @property
     def period(self) -> float | None:
-        """The signal's period, at the guesses of Parameters in its scale; None if it has none."""
+        """The signal's period, at the initial values of Parameters in its scale; None if it has none."""
         if self.true_period is None:
             return None
         guesses = {p.name: p.guess for p in parameters_in([self.scale], self.sensor.place)}

@@ -43,7 +43,7 @@ from spookid.records import dataclass
 
 @dataclass(frozen=True, eq=False)
 class EnergyBalance(Residual):
-    """Measured work of all motors against the energy that the mechanism gains and loses, one soft row a step:
+    """Residual of each step between the measured work of all motors and the change of the mechanism's energy:
     ``Problem(..., residuals=[EnergyBalance()])``.
 
     Each motor's coordinate needs a ``JointRate``, or a ``JointPosition`` whose differences are its work per torque. The
@@ -53,7 +53,7 @@ class EnergyBalance(Residual):
     account of that (see above).
 
     Raises:
-        ProblemError: when a problem is declared with it: for friction that hangs on loads, contacts that hold at times,
+        ProblemError: when a problem is declared with it: for friction that depends on loads, contacts that switch,
             motors whose coordinate has no such sensor, or no motor.
     """
 
@@ -70,7 +70,7 @@ class EnergyBalance(Residual):
         if not model.motors:
             raise ProblemError(f"{self._what}: there are no motors; declare those whose work was measured")
         if rubbing := [joint.name for joint in model.joints if joint.follows_load]:
-            raise ProblemError(f"{self._what}: friction of {rubbing[0]!r} hangs on its load; make it coulomb")
+            raise ProblemError(f"{self._what}: friction of {rubbing[0]!r} depends on its load; make it coulomb")
         if switching := [contact for contact in model.holding.contacts if contact.switches]:
             raise ProblemError(
                 f"{self._what}: {switching[0].kind} {switching[0].name!r} holds at times, and a touchdown takes energy "
@@ -111,7 +111,7 @@ class EnergyBalance(Residual):
         """Its data along a recording, (N − 1, 2 m + 1).
 
         Args:
-            states: as they are guessed at the steps, (N, 13 n_b).
+            states: initial values at the steps, (N, 13 n_b).
 
         Raises:
             ProblemError: if a motor's coordinate has no sensor.

@@ -126,9 +126,9 @@ class GrowingLog:
         except FileNotFoundError:
             return f"{self.path} is gone; waiting for a new one"
         if not os.path.samestat(own, there):
-            return f"{self.path} has been replaced; going on with the rows of the new one"
+            return f"{self.path} has been replaced; continuing with the rows of the new one"
         if own.st_size < file.tell():
-            return f"{self.path} has been cut short; going on with its rows from the first"
+            return f"{self.path} has been cut short; continuing with its rows from the first"
         return ""
 
 
@@ -147,7 +147,7 @@ class Lines:
         """SI at 0 and 1 of the unit, by column; None before the line below the header."""
 
     def row(self, line: int, text: str) -> tuple[float, dict[str, float]] | None:
-        """Stamp [s] and signals of a line, missing ones left out; None for one that has none, as the header."""
+        """Return timestamp [s] and signals of a line without missing ones; None if it has none, as the header."""
         if not self.header and not self._begun(line, text):
             return None
         fields = self._fields(line, text)

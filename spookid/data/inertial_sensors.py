@@ -27,7 +27,7 @@ class _Mounted(DeclaredSensor):
     signals: tuple[str, str, str]
     """Names of the measured signals in the recordings, along x, y, z."""
     sigma: float | Sequence[float] | None = None
-    """Standard deviation of its noise, in the signals' unit; None: it is estimated, or 1 with a given state weight."""
+    """Standard deviation of its noise, in the signals' unit; None: it is estimated, or 1 with a given weight."""
     bias: InitVar[Any] = field(default=None, kw_only=True)
     """What it shows where there is nothing to show, one for all or one each; another name of ``offset``."""
     mounting: Any = field(default=(0, 0, 0), kw_only=True)
@@ -84,8 +84,8 @@ class Orientation(DeclaredSensor):
     it: it turns vectors in the frame into the world.
 
     A turn by a small φ [rad] changes the quaternion by |φ|/2, so that noise of σ rad about every axis is noise of σ/2
-    in all directions in which unit quaternions can differ. Four components have three such directions; therefore the
-    size of the noise cannot be had from the scatter of the components one by one, and ``sigma`` has to be given.
+    in all directions in which unit quaternions can differ. Four components have three such directions. The scatter of
+    single components therefore does not determine the noise standard deviation, and ``sigma`` has to be given.
 
     Raises:
         ProblemError: if ``frame`` is no frame, there are not four signals, or ``sigma`` is no positive number.

@@ -91,7 +91,7 @@ def acting_within(
 
 
 def commanded(recording: Recording | None, inputs: Sequence[Input], grid: Grid) -> FloatArray:
-    """The last value of each at or before each step by its own stamps, (N, n_u); zeros without a recording."""
+    """The last value of each at or before each step by its own timestamps, (N, n_u); zeros without a recording."""
     return acting(recording, [Input(one.signal) for one in inputs], grid, {})[0].held
 
 

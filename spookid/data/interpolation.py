@@ -54,7 +54,7 @@ def slopes(states: int, order: int) -> FloatArray:
 
 
 def spectrum(t: FloatArray, values: FloatArray, cutoff: float) -> tuple[FloatArray, FloatArray]:
-    """Angular frequencies [rad/s] and mean squares of values less a line, as far as these stand above noise."""
+    """Angular frequencies [rad/s] and mean squares of detrended values, as far as these exceed the noise."""
     if len(t) < _LEAST:
         return np.zeros(0), np.zeros(0)
     interval = float(np.median(np.diff(t)))

@@ -83,7 +83,7 @@ class Readable:
         Every column other than `time` [s] is a signal, unless `signals` chooses some; columns not chosen are not
         parsed. `times` names the time columns [s] of signals that have a clock of their own; columns may then be of
         different lengths, with empty fields below the shorter ones. A line without a number below the header is a row
-        of units, which are converted; `units` goes first. What stands above the line of the `header` is not read; if
+        of units, which are converted; `units` goes first. Lines above the line of the `header` are not read; if
         None it is the first that is no comment (``#`` or ``%``), or the comment before it if that names the numbers in
         it.
         `delimiter`, one of ``, ; | tab`` or a blank for any number of blanks, is found in the header if it is None.
@@ -109,7 +109,7 @@ class Readable:
         """Read a NumPy archive: array `time` [s], shape (N,), and the signals.
 
         Every other numeric array of shape (N,) is a signal, unless `signals` chooses some, and each that has an array
-        of its own time stamps by `times`. Arrays of Python objects are refused, because reading them would run code
+        of its own timestamps by `times`. Arrays of Python objects are refused, because reading them would run code
         from the file.
         """
         from spookid.data.logs.tables import read_archive
@@ -133,7 +133,7 @@ class Readable:
         """Read a MATLAB file; one of version 7.3 needs h5py.
 
         Every array of numbers that is as long as the array `time` [s] of its struct, or of the file, is a signal:
-        ``q``, ``log.q``, and of a matrix ``q[0]``, ``q[1]``. `times` names the stamps of signals that have others.
+        ``q``, ``log.q``, and of a matrix ``q[0]``, ``q[1]``. `times` names other timestamps of signals.
         """
         from spookid.data.logs.tables import read_matlab
 
@@ -156,8 +156,8 @@ class Readable:
         """Read an HDF5 file; needs h5py.
 
         Every dataset of numbers that is as long as the dataset `time` [s] of its group, or of one around it, is a
-        signal, named by its path: ``arm/q``, and of a matrix ``arm/q[0]``, ``arm/q[1]``. `times` names the stamps of
-        signals that have others. A dataset's attribute ``units`` holds unless `units` says otherwise.
+            signal, named by its path: ``arm/q``, and of a matrix ``arm/q[0]``, ``arm/q[1]``. `times` names the
+            timestamps of signals that have others. A dataset's attribute ``units`` holds unless `units` differs.
         """
         from spookid.data.logs.tables import read_hdf5
 
@@ -181,7 +181,7 @@ class Readable:
         """Read a Parquet file; needs pyarrow.
 
         Every column of numbers other than `time` is a signal, and of a column of lists ``q[0]``, ``q[1]``; `times`
-        names the stamps of signals that have others. Stamps are seconds, or dates: then times count from the first
+        names the timestamps of signals that have others. They are seconds, or dates: then times count from the first
         one, or from 1970 on without `from_zero`.
         """
         from spookid.data.logs.tables import read_parquet
@@ -258,7 +258,7 @@ class Readable:
         Without `topics` those of joint states and inertial units (``JointState``, ``Imu``) are read, and those of the
         names in `signals`. Joint states are named ``position/elbow``, ``velocity/elbow``, ``effort/elbow``; other
         numbers by topic and field, ``imu/data/angular_velocity/x``, but for covariances. `topics` chooses topics; as a
-        dict it says what stands before the names: ``topics={"/joint_states": "", "/commands": "command"}`` reads
+        dict it gives the prefixes of the names: ``topics={"/joint_states": "", "/commands": "command"}`` reads
         ``position/elbow`` and ``command/position/elbow``. Times are those of the messages' headers, or with
         ``stamps="log"`` those of the recorder, from the first one on, or from 1970 without `from_zero`.
         """

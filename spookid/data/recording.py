@@ -29,13 +29,13 @@ from spookid.tables.table import Block, Table, Tabular, by_rows, counted, number
 
 @dataclass(frozen=True, eq=False)
 class Recording(Tabular, Readable, metaclass=Checked):
-    """One measurement run: time stamps and the signals sampled there.
+    """One measurement run: timestamps and the signals sampled there.
 
     Any sequence of numbers is accepted and copied to a read-only float64 array; a masked or ``None`` entry of a
     signal becomes NaN.
 
     Args:
-        t: time stamps [s], shape (N,), finite and strictly increasing; they may be irregular.
+        t: timestamps [s], shape (N,), finite and strictly increasing; they may be irregular.
         signals: signal name to its samples, each shape (N,), in the signal's own unit; NaN is a missing sample.
         name: what messages and results call this run.
         q: positions and quaternions of the bodies, shape (N, bodies, 7), of a simulated recording; None if measured.
@@ -43,11 +43,11 @@ class Recording(Tabular, Readable, metaclass=Checked):
         closed_loop: True if inputs answer to the measured motion, as a controller's do, False if they do not; None:
             found out.
         several_clocks: True if NaN is no sample that is missing but the time of another clock; ``times`` sets it.
-        before: time [s] and value of the last sample of each signal before the first stamp, which an input keeps until
+        before: time [s] and value of each signal's last sample before the first timestamp, which an input keeps until
             it has another; ``between`` sets it.
-        times: time stamps [s] of signals that have a clock of their own, by their names, in any order; their samples
+        times: timestamps [s] of signals that have a clock of their own, by their names, in any order; their samples
             are as many. ``t`` is then of all clocks together, with NaN where one has no sample.
-        notes: what reading did to the samples, such as stamps that repeat; notices of problems and results tell it.
+        notes: what reading did to the samples, such as repeated timestamps; problems and results report it.
 
     Raises:
         ProblemError: for fewer than two samples, a time that is not finite or does not increase, no signals, a signal
@@ -98,11 +98,11 @@ class Recording(Tabular, Readable, metaclass=Checked):
         for name, values in self.signals.items():
             known = values[np.isfinite(values)]
             rows.append((name, f"{known.size:,}", number(known.min()), number(known.max())))
-        title = f"{self.name}: {self._duration}, {counted(len(self.t), 'time stamp')}"
+        title = f"{self.name}: {self._duration}, {counted(len(self.t), 'timestamp')}"
         return [title, Table(("signal", "samples", "least", "largest"), rows), *self.notes]
 
     def records(self) -> Sequence[dict[str, Any]]:
-        """A row for each time stamp: ``t`` [s] and all signals, NaN where a sample is missing."""
+        """A row for each timestamp: ``t`` [s] and all signals, NaN where a sample is missing."""
         columns = {"t": self.t, **{name: values for name, values in self.signals.items() if name != "t"}}
         return by_rows(columns)
 
@@ -223,7 +223,7 @@ class RecordingFiles(Sequence[Recording], metaclass=Checked):
 
     @property
     def facts(self) -> list[tuple[str, int, int]]:
-        """Path, size and time of the last change of each file: what tells that it is another one."""
+        """Path, size and time of the last change of each file, which identify its version."""
         return [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in self.paths]
 
     def read(self, number: int) -> Recording:

@@ -42,15 +42,15 @@ class Residual(metaclass=Checked):
     expression: Callable[..., Any]
     """Of a ``State``, or of two neighbouring ones in the order of time; rows (n,), of Parameters too."""
     kind: Literal["soft", "hard", "inequality"] = "soft"
-    """``"soft"``: normally distributed around zero; ``"hard"``: zero, in units in which 1e-6 is nothing (best with a
-    given state weight, for it takes a freedom from what disturbs the motion); ``"inequality"``: not negative, in such
-    units (for backend "ipopt")."""
+    """``"soft"``: normally distributed around zero; ``"hard"``: an equality constraint, in units in which 1e-6 is
+    nothing (best with a given weight, for it removes a degree of freedom of the process noise); ``"inequality"``: not
+    negative, in such units (for backend "ipopt")."""
     sigma: float | Sequence[float] | None = None
-    """Standard deviation of soft rows, one for all or one each."""
+    """Standard deviation of ``"soft"`` residuals, one for all or one each."""
     covariance: Any = None
-    """Of soft rows, (n, n), instead of ``sigma``."""
+    """Covariance of ``"soft"`` residuals, (n, n), instead of ``sigma``."""
     at: Literal["start"] | None = None
-    """``"start"``: the rows stand at the first state of each recording only: an angle of release, rest. The
+    """``"start"``: the rows hold at the first state of each recording only: an angle of release, rest. The
     velocity there is that of the result: with ``Variational()`` the slope at t_0 of the parabola through the first
     three poses (of second order in h), with ``Spook()`` and ``OneStep`` the first state's own."""
     place: str = field(default_factory=declared_at, repr=False)
@@ -63,7 +63,7 @@ class Residual(metaclass=Checked):
             need = "a function of one state, or of two neighbouring ones"
             raise ProblemError(f"{self._what} needs {need}; write lambda s: ..., or lambda s, n: ...")
         if self.at == "start" and self.states != 1:
-            raise ProblemError(f"{self._what} stands at the start only; make it a function of one state")
+            raise ProblemError(f"{self._what} holds at the start only; make it a function of one state")
         if (self.sigma is None) + (self.covariance is None) != (1 if self.kind == "soft" else 2):
             need = "one of sigma and covariance" if self.kind == "soft" else "neither sigma nor covariance"
             raise ProblemError(f"{self._what} is {self.kind}; give it {need}")
@@ -156,7 +156,7 @@ class Residual(metaclass=Checked):
         moving = ca.which_depends(rows, ca.vertcat(*(x for state in states for x in (state.q, state.v))), 1, True)
         if self.is_hard and not all(moving):
             raise ProblemError(
-                f"{self._what} has a hard row that no state moves; write one parameter as an expression of the others"
+                f"{self._what} has a constraint that no state moves; write one parameter as an expression of the others"
             )
         self.whitening(rows.numel())
 

@@ -90,7 +90,7 @@ def observed(recording: Recording, signal: str, grid: Grid, *, period: float | N
 
 
 def smoothed(recording: Recording, signal: str, grid: Grid, *, period: float | None, cutoff: float) -> FloatArray:
-    """Low-passed signal at the steps, (N,), without gaps, for the initial guess of the states.
+    """Low-passed signal at the steps, (N,), without gaps, for the initial values of the states.
 
     The finite samples, unwrapped with a ``period``, are interpolated on a uniform grid, of which every step is a point,
     and which is as fine as the median sample interval, so that the filter averages the noise of all samples; it is
@@ -123,7 +123,7 @@ def slack(recording: Recording, step: float) -> float:
 
 
 def slack_at(time: float, step: float) -> float:
-    """The same where time stamps have the size of ``time`` [s]."""
+    """Floating-point spacing of timestamps of the size of ``time`` [s]."""
     return max(_AT_STEP * step, 4 * float(np.spacing(abs(time))))  # of stamps that count from 1970 about 1e-6 s
 
 
@@ -229,7 +229,7 @@ class Samples:
         return int(np.max(np.bincount(cells[cells >= 0]), initial=0))
 
     def between(self, reach: Reach, slots: int, every: bool) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
-        """Those between the steps, or ``every`` one, state by state: stamps in steps from the state that they are
+        """Samples between the steps, or ``every`` one, state by state: timestamps in steps from the state that they are
         counted from, values, and where there is one, each (N − reach, slots)."""
         chosen = every | ~self._stepped
         cells = reach.cells(self.at[chosen], self.count)

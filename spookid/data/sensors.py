@@ -32,7 +32,7 @@ class OfCoordinate(OneSignal):
     signal: str
     """Name of the measured signal in the recordings."""
     sigma: float | None = None
-    """Standard deviation of its noise, in the signal's unit; None: it is estimated, or 1 with a given state weight."""
+    """Standard deviation of its noise, in the signal's unit; None: it is estimated, or 1 with a given weight."""
     coordinate: int = field(default=0, kw_only=True)
     """Which of the joint's coordinates."""
 
@@ -127,7 +127,7 @@ class PointPosition(DeclaredSensor):
     signal: str | Sequence[str]
     """Name of the measured signal in the recordings, or one for each coordinate."""
     sigma: float | Sequence[float] | None = None
-    """Standard deviation of its noise [m]; None: it is estimated, or 1 with a given state weight."""
+    """Standard deviation of its noise [m]; None: it is estimated, or 1 with a given weight."""
 
     unit = "m"
     said = "{0.axis} of a point of {0.point.body.name}"
@@ -164,7 +164,7 @@ class PointDistance(OneSignal):
     signal: str
     """Name of the measured signal in the recordings."""
     sigma: float | None = None
-    """Standard deviation of its noise [m]; None: it is estimated, or 1 with a given state weight."""
+    """Standard deviation of its noise [m]; None: it is estimated, or 1 with a given weight."""
 
     unit = "m"
     may_be_on_ground = True
@@ -192,7 +192,7 @@ class Observation(OneSignal):
     signal: str
     """Name of the measured signal in the recordings."""
     sigma: float | None = None
-    """Standard deviation of its noise, in the signal's unit; None: it is estimated, or 1 with a given state weight."""
+    """Standard deviation of its noise, in the signal's unit; None: it is estimated, or 1 with a given weight."""
     period: float | None = None
     """The expression's period, for angles 2π; residuals are taken the short way round. None: that of a sum of angles
     times numbers follows from these, anything else has none."""
@@ -211,12 +211,12 @@ class Observation(OneSignal):
 
 @dataclass(frozen=True, eq=False)
 class JointTorque(OfCoordinate):
-    """What drives a coordinate of a joint [N m or N], as a torque sensor or the current of a motor tells it.
+    """Effort that drives a coordinate of a joint [N m or N], measured by a torque sensor or as the current of a motor.
 
-    It is ``Motor(joint, signal, gain=1 / scale, measured=True)`` by another name, with the sigma and the offset of a
-    sensor: the measured torque, on lines from sample to sample, drives the mechanism, and its noise is what is random
-    in the motion of that coordinate. With a given state weight nothing is, and it is an input like others. The current
-    of a motor with the constant K [N m/A] has ``scale=1 / K``.
+    It equals ``Motor(joint, signal, gain=1 / scale, measured=True)``, with the sigma and the offset of a sensor. The
+    measured torque, interpolated between samples, drives the mechanism; its noise is the process noise of that
+    coordinate. If the weight of the equations of motion is given, it is an input without noise. The current of a motor
+    with the constant K [N m/A] has ``scale=1 / K``.
 
     Raises:
         ProblemError: if ``joint`` is no joint or has no such coordinate, ``sigma`` is not positive, or the loss is not
@@ -253,7 +253,7 @@ class JointTorque(OfCoordinate):
             if motor.label == self.label and motor is not self.motor:
                 raise ProblemError(
                     f"{self._what} measures what the Motor at {motor.place} drives; leave out that motor, or give it "
-                    "the signal and measured=True in the place of the sensor"
+                    "the signal and measured=True instead of the sensor"
                 )
         return ()
 
@@ -279,7 +279,7 @@ class TorqueMotor(Motor):
     """What a ``JointTorque`` is to the mechanism: a motor that does what was measured."""
 
     sigma: float | None = field(kw_only=True, default=None)
-    """Standard deviation of a sample [N m or N], at the guess of its scale; None: it is estimated."""
+    """Standard deviation of a sample [N m or N], at the initial value of its scale; None: it is estimated."""
 
 
 def with_torques(model: Model, observations: Sequence[Sensor]) -> Model:
@@ -296,7 +296,7 @@ class JointForce(DeclaredSensor):
     """The force that a joint hands on [N], as a load cell gives it: that of the parent's side on the child's, in the
     axes of the joint's parent frame, with all that acts along its coordinates.
 
-    It follows from the motion of all bodies beyond the joint, whose inertias it thereby tells.
+    It follows from the motion of all bodies beyond the joint, whose inertias it thereby determines.
 
     Raises:
         ProblemError: if ``joint`` is no joint, or ``sigma`` is not positive.
@@ -306,7 +306,7 @@ class JointForce(DeclaredSensor):
     signals: tuple[str, str, str]
     """Names of the measured signals in the recordings, along x, y, z."""
     sigma: float | Sequence[float] | None = None
-    """Standard deviation of its noise [N]; None: it is estimated, or 1 with a given state weight."""
+    """Standard deviation of its noise [N]; None: it is estimated, or 1 with a given weight."""
 
     is_free_form = False
     count = 3

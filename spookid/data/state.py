@@ -56,7 +56,7 @@ class Motion:
     v: ca.SX  # velocities (ṙ in the world, ω in the body) of all bodies, (6 n_b,)
     a: ca.SX  # accelerations (r̈ in the world, ω̇ in the body) of all bodies, (6 n_b,)
     joints: tuple[ca.SX, ca.SX] | None = None
-    """Coordinates of all joints, angles that go on beyond a turn, and their rates, (n_s,) each, where these are nearer
+    """Coordinates of all joints, angles that may exceed a turn, and their rates, (n_s,) each, where these are nearer
     to the unknowns than poses are."""
 
     @property
@@ -163,7 +163,7 @@ class State:
         if model.has_loops or model.ties:
             raise ProblemError(
                 f"{joint.place}: {joint.kind} {joint.name!r} is in a mechanism that closes loops, where "
-                "the motion does not tell what each joint hands on; observe no force there"
+                "the motion does not determine the force in each joint; observe no force there"
             )
         signals = [signal for load in model.loads for signal in load.signals]
         if missing := [signal for signal in signals if signal not in self.inputs]:

@@ -26,7 +26,7 @@ from spookid.mechanics.system import System, point, vector
 
 @dataclass(frozen=True)
 class Sigmas(metaclass=Checked):
-    """Standard deviations of the factors of a graph; 0 for hard rows.
+    """Standard deviations of the factors of a graph; 0 for equality constraints.
 
     By default those of Table 2, roots of its covariances, but for the first rates, which are known here.
     """
@@ -124,7 +124,7 @@ def inverse_dynamics(
         found["Q"]
 
     The trapezoidal rule is blind to accelerations that alternate from step to step; the second difference of the
-    efforts, softly 0, settles these.
+    efforts, with a residual of mean 0, determines these.
 
     Args:
         step: h [s].

@@ -37,7 +37,7 @@ MEANING = {
     "ddz": "accelerations, rates of dz",
     "Q": "unknown efforts",
 }
-"""All variables that a graph may have, in the order in which they stand in a step."""
+"""All variables that a graph may have, in their order in a step."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +140,7 @@ class GraphFactor(metaclass=Checked):
     """An error e of some variables, which weighs as |e/sigma|² or, where sigma is 0, vanishes exactly.
 
     Args:
-        sigma: standard deviation of the error, in its unit: one number, or one for each row; 0 for a hard row.
+        sigma: standard deviation of the error, in its unit: one number, or one for each row; 0 for a constraint.
         name: by which results call it; by default what it is.
     """
 
@@ -153,13 +153,13 @@ class GraphFactor(metaclass=Checked):
     reach = 0
     """How many steps behind its own it sees."""
     first_only = False
-    """True if it stands at the first step only."""
+    """True if it holds at the first step only."""
     optional = False
     """True if its signals belong to its rows, one to each, and rows without data are left out."""
 
     def __post_init__(self) -> None:
         if np.any(numbers(self.sigma, f"{self.what}: sigma") < 0):
-            raise ProblemError(f"{self.what}: sigma is {shown(self.sigma)}; give numbers from 0 on, 0 for a hard row")
+            raise ProblemError(f"{self.what}: sigma is {shown(self.sigma)}; give numbers from 0 on, 0 for a constraint")
         for variable in self.variables:
             if not (isinstance(variable, str) and variable in MEANING):
                 names = ", ".join(MEANING)
@@ -327,7 +327,7 @@ class Observation(GraphFactor):
     Args:
         signal: its name in the data.
         shown: a function of some variables, called what they are, that gives the expression of one number; Parameters
-            may stand in it.
+            may occur in it.
         sigma: in the unit of the signal.
     """
 

@@ -48,7 +48,7 @@ class Graph(Tabular, metaclass=Checked):
         step: h [s].
 
     Raises:
-        ProblemError: for a step that is not positive, two factors of one name, hard rows alone, constraints that are
+        ProblemError: for a step that is not positive, two factors of one name, no residual, constraints that are
             more than the degrees of freedom allow, or a symbol that is no Parameter.
     """
 
@@ -65,7 +65,7 @@ class Graph(Tabular, metaclass=Checked):
         parts = (written(factor, self.variables, h) for factor in self.sources)
         self.written: tuple[Written, ...] = tuple(part for own in parts for part in own)
         if all(part.factor.hard for part in self.written):
-            raise ProblemError(f"{what} has hard rows alone; give one of its factors a sigma")
+            raise ProblemError(f"{what} has constraints only; give one of its factors a sigma")
         self.parameters: tuple[Parameter, ...] = self._found(what)
         """Unknowns of all steps, in the order of their declaration."""
 
@@ -137,7 +137,7 @@ class Graph(Tabular, metaclass=Checked):
 
     @cached_property
     def endless(self) -> Transcription:
-        """The graph over a horizon that goes on, without data."""
+        """The graph over an endless horizon, without data."""
         return self._transcription(Chain("graph", MOST_STEPS, {}, {}))
 
     def row(self, name: str, values: Mapping[str, float]) -> tuple[Array, Mask]:
@@ -249,8 +249,8 @@ class Graph(Tabular, metaclass=Checked):
     def sides(self, q: Array, parameters: Array) -> Array:
         """On which side of a singular position each of some positions is, 1 or −1, (N,).
 
-        It is the sign of det [Φ_q; B], B the rows of the independent rates; empty if these are not to tell where the
-        others are.
+        It is the sign of det [Φ_q; B], B the rows of the independent rates; empty if these do not determine the other
+        coordinates.
         """
         given = (one for one in self.sources if isinstance(one, Prior) and not one.first_only)
         if "z" not in self.variables.names and not any(one.variable == "q" for one in given):

@@ -150,9 +150,9 @@ class Trapezoid(_Integration):
 class SoftEquality(OfVariable):
     """e = x_{k+1} ⊟ x_k: a variable changes little from a step to the next (f_eq of section 5.2).
 
-    A large sigma settles what nothing else does, such as how an effort alternates from step to step, to which a
-    trapezoidal rule is blind. Of order 2, e = (x_{k+2} ⊟ x_{k+1}) − (x_{k+1} ⊟ x_k), it has nothing against a steady
-    change.
+    With a large sigma it determines what nothing else does, such as an effort that alternates from step to step, which
+    a trapezoidal rule does not penalize. Of order 2, e = (x_{k+2} ⊟ x_{k+1}) − (x_{k+1} ⊟ x_k), it does not penalize a
+    steady change.
 
     Args:
         variable: x.

@@ -27,7 +27,7 @@ PARAMETERS = "parameters"  # name of the node that stands for all of them
 _COLOURS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#1a1a1a", "#8c6d31", "#7b4173", "#909090"
 )  # fmt: skip
-"""The first seven of Okabe and Ito: colour-blind people tell them apart."""
+"""The first seven of Okabe and Ito: colour-blind people can distinguish them."""
 _BLACK = "#1a1a1a"
 
 
@@ -143,8 +143,8 @@ class Picture(Tabular):
 
 
 LEFT_BRANCH = (
-    "the motion {} its branch at t = {} s, where the independent coordinates do not tell how the loops go on; choose "
-    "others, or dependent coordinates"
+    "the motion {} its branch at t = {} s, where the independent coordinates do not determine how the loops close; "
+    "choose others, or dependent coordinates"
 )
 _CHANCE = 5.0  # standard deviations of a sum of squares that are no chance
 
@@ -194,8 +194,8 @@ class GraphSolution(Tabular):
 
     @property
     def left_branch(self) -> float | None:
-        """When the motion first passes a position in which the independent coordinates do not say where it goes on [s];
-        None if it never does."""
+        """Time when the motion first passes a position where the independent coordinates do not determine the branch
+        [s]; None if it never does."""
         passed = np.flatnonzero(self.branch != self.branch[0]) if len(self.branch) else np.zeros(0, dtype=np.intp)
         return float(self.t[passed[0]]) if len(passed) else None
 

@@ -42,7 +42,7 @@ def simulated(
         steps: N.
         q, v: at the first step, (its coordinates,); one number for all rates.
         data: of each input of the system its values at the steps, (N,), on a line between them.
-        parameters: values of Parameters by name; of others their guesses.
+        parameters: values of Parameters by name; others have their initial values.
 
     Raises:
         ProblemError: for a step or a number of steps that is not positive, a state of the wrong shape or off the
@@ -188,7 +188,7 @@ _NOTHING = 1e-11  # share of its sigma below which an error is nothing in any ca
 
 
 def rounding(problem: Transcription, point: Point) -> float:
-    """Squares of ε Σ |J| |x| over all soft rows, with the sizes of the unknowns at ``point``."""
+    """Squares of ε Σ |J| |x| over all residuals, with the sizes of the unknowns at ``point``."""
     total = _NOTHING**2 * problem.rows
     states, width = point.states[0], problem.manifold.tangent
     sizes = np.ones((len(states), width))

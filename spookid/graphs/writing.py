@@ -28,7 +28,7 @@ class Written:
     factor: Factor
     constants: tuple[Constant, ...]  # its sigmas
     signals: tuple[str, ...]
-    """What its data are, one below the other; presence of each row stands behind them if rows may lack data."""
+    """Names of its data, one below the other; the presence of each row follows them if samples may be missing."""
 
     def data(self, given: Mapping[str, Array], count: int) -> tuple[Array, Mask]:
         """Data (count, n_d) at the first ``count`` steps, and which rows have none, (count, rows)."""
@@ -39,7 +39,7 @@ class Written:
                 columns[:, i] = given[signal][:count]
             elif not self.source.optional:
                 what = f"{self.source.what} takes the signal {signal!r}"
-                raise ProblemError(f"{what}, which the data lack; give its values")
+                raise ProblemError(f"{what}, which is missing in the data; give its values")
         absent = np.isnan(columns)
         if gaps:
             return contiguous(np.hstack([np.where(absent, 0.0, columns), ~absent])), absent
@@ -51,7 +51,7 @@ class Written:
 
 
 def written(source: GraphFactor, variables: Variables, step: ca.SX) -> list[Written]:
-    """One factor of a graph, its hard rows apart from soft ones."""
+    """Write one factor of a graph, with constraints separate from residuals."""
     labels, signals = source.labels(variables), source.signals(variables.system)
     x = {i: ca.SX.sym(f"x_{i}", variables.manifold.ambient) for i in range(source.reach + 1)}
     whole = ca.SX.sym("given", len(signals))
@@ -82,14 +82,14 @@ def written(source: GraphFactor, variables: Variables, step: ca.SX) -> list[Writ
 
 
 def check_hard_rows(problem: Transcription, parts: Sequence[Written], point: Point, what: str) -> None:
-    """Refuse hard rows of which some follow from others at the first step, and more of them than a step can meet."""
+    """Refuse redundant constraints at the first step, and more constraints than a step can meet."""
     width = problem.manifold.tangent
     hard = [part for part in parts if part.factor.hard]
     every = _added(problem, [p for p in hard if not (p.factor.reach or p.factor.first_only)], point, [], "each step")
     linked = sum(len(part.factor.rows) for part in hard if part.factor.reach)
     if rank(every) + linked > width:
         raise ProblemError(
-            f"{what} has {rank(every) + linked} hard rows for {width} unknowns of a step; give some of its factors a "
+            f"{what} has {rank(every) + linked} constraints for {width} unknowns of a step; give some of its factors a "
             "sigma"
         )
     first = [part for part in hard if part.factor.first_only and not part.factor.reach]

@@ -170,12 +170,12 @@ class PointMasses(FullInertia):
     Args:
         name: what their names begin with, an identifier; mostly that of the body.
         points: (n, 3) [m] in the frame of the body, at least four that are not in a plane.
-        guess: a FullInertia; the nearest that the points have is taken, whose mass and trace of the inertia must not be
-            half or twice as large. Parameters in it count with their guesses.
-        within, around: what is known of π beforehand, see ``FullInertia``; without ``around`` of the guess.
+        guess: a FullInertia of initial values; the nearest that the points have is taken, whose mass and trace of the
+            inertia must not be half or twice as large. Parameters in it count with their initial values.
+        within, around: the prior of π, see ``FullInertia``; without ``around`` its mean is the initial inertia.
 
     Raises:
-        ProblemError: for points that are no numbers, in a plane or far from the guess, or a name that is no identifier.
+        ProblemError: for points that are no numbers, in a plane or far from the initial inertia, or an invalid name.
     """
 
     coordinates: tuple[Parameter, ...]
@@ -251,6 +251,6 @@ def _check_near(pi: Array, guess: FullInertia, what: str) -> None:
     ):
         if not 1 / _FAR < found / asked < _FAR:
             raise ProblemError(
-                f"{what} has points that cannot hold its guess: the nearest has the {thing} {found:.3g} {unit}, not "
-                f"{asked:.3g} {unit}; give points in the body and on its outline, in its frame"
+                f"{what} has points that cannot hold its initial inertia: the nearest has the {thing} {found:.3g} "
+                f"{unit}, not {asked:.3g} {unit}; give points in the body and on its outline, in its frame"
             )

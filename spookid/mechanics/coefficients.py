@@ -27,7 +27,7 @@ class Coordinate(metaclass=Checked):
         name: of it within its joint, for labels of joints that have several.
         unit: "rad" or "m".
         period: of what a sensor shows of it, 2π of an angle that may turn over; None if it has none.
-        counts_turns: True if its joint tells one turn from the next.
+        counts_turns: True if its joint distinguishes one turn from the next.
     """
 
     name: str
@@ -60,7 +60,7 @@ COMPLIANCE = 1e-4  # of joints and constraints of which nothing is said [m/N or 
 
 
 def refuse_negative(value: ca.SX | None, name: str, what: str) -> None:
-    """Raise ProblemError for a coefficient that is negative, as a number or at the guesses of its Parameters."""
+    """Raise ProblemError for a coefficient that is negative, as a number or at the initial values of its Parameters."""
     for entry in () if value is None else ca.vertsplit(ca.densify(value)):
         number, where = guessed(entry)
         if number < 0:
@@ -75,7 +75,7 @@ def not_negative(value: Any, name: str, what: str) -> ca.SX:
 
 
 def guessed(value: ca.SX) -> tuple[float, str]:
-    """A number, or that of an expression " at the guess of" its Parameters; NaN with a symbol that is none."""
+    """Return a number, or that of an expression at the initial values of its Parameters; NaN with another symbol."""
     numbers, where = guessed_all(value)
     return numbers.item(), where
 
@@ -88,7 +88,7 @@ def guessed_all(values: ca.SX) -> tuple[Array, str]:
         names = ", ".join(p.name for p in parameters_in([values], "the coefficient"))
     except ProblemError:
         return np.full(values.shape, np.nan), ""
-    return at_guess(ca.densify(values)), f" at the guess of {names}" if names else ""
+    return at_guess(ca.densify(values)), f" at the initial value of {names}" if names else ""
 
 
 def acts(value: ca.SX) -> bool:
@@ -136,7 +136,7 @@ def _is_pair(value: Any) -> bool:
 class Asymmetric(metaclass=Checked):
     """One value where a coordinate grows, another where it falls: ``viscous=Asymmetric(166.7, 240.4)``.
 
-    It can stand for ``viscous``, ``coulomb``, ``load_friction`` and ``drag`` of a joint and for both entries of its
+    Give it as ``viscous``, ``coulomb``, ``load_friction`` and ``drag`` of a joint and for both entries of its
     ``stribeck``; of several coordinates each may have one.
     """
 
@@ -150,7 +150,7 @@ class Asymmetric(metaclass=Checked):
 class Fourier(metaclass=Checked):
     """mean + Σ_k (a_k cos 2πkx/X + b_k sin 2πkx/X), a value that varies with the coordinate x over the period X.
 
-    It can stand for a coefficient of friction or drag, or in an ``Effort``, as a cogging torque of seven teeth does:
+    Give it as a coefficient of friction or drag, or in an ``Effort``, as a cogging torque of seven teeth does:
     ``Effort(Fourier({7: (a_7, b_7), 14: (a_14, b_14)}))``.
 
     Raises:
@@ -242,7 +242,7 @@ def load_coefficient(
     else:
         entries = list(ca.vertsplit(ca.densify(ca.vec(expression(value, what)))))
     if not sided and any(isinstance(entry, Asymmetric) for entry in entries):
-        raise ProblemError(f"{what} does not hang on the direction; give a number or an expression, not an Asymmetric")
+        raise ProblemError(f"{what} does not depend on the direction; give a number or expression, not an Asymmetric")
     if not varying and any(isinstance(entry, Fourier) for entry in entries):
         raise ProblemError(f"{what} does not vary with the position; give a number or an expression, not a Fourier")
     sides: list[tuple[ca.SX | Fourier, ...]] = []
@@ -259,6 +259,6 @@ def load_coefficient(
 
 
 def is_plain(value: Any) -> bool:
-    """True if no ``Asymmetric`` or ``Fourier`` stands in a coefficient."""
+    """Return True if a coefficient contains no ``Asymmetric`` or ``Fourier``."""
     entries = value if isinstance(value, (list, tuple)) else [value]
     return not any(isinstance(entry, (Asymmetric, Fourier)) for entry in entries)

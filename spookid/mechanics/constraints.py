@@ -68,7 +68,7 @@ class Constraint(metaclass=Checked):
     on_velocities: ClassVar[bool] = False
     """True if its rows are A(q) v = γ."""
     told_by_poses: ClassVar[bool] = True
-    """True if poses tell whether it holds; False if it takes the turns of angles, too."""
+    """True if poses determine whether it holds; False if the number of turns counts, too."""
     signals: ClassVar[tuple[str, ...]] = ()
     """Names of the inputs that γ takes."""
 
@@ -102,7 +102,7 @@ class Constraint(metaclass=Checked):
         """g(q), (rows,).
 
         Args:
-            positions: of each joint, continuous in time where the unknowns tell them.
+            positions: of each joint, continuous in time where the unknowns determine them.
         """
         raise NotImplementedError
 

@@ -47,7 +47,7 @@ _NOT_NEGATIVE = ("friction", "restitution", "compliance", "damping")
 
 @dataclass(frozen=True, eq=False)
 class Contact(metaclass=Checked):
-    """A point that cannot go below a plane, and rubs on it (Marklund et al., 2.21, 2.24).
+    """A point that cannot go below a plane, with friction on it (Marklund et al., 2.21, 2.24).
 
     The gap is the height of the point above the plane [m], negative where it penetrates; the normal impulse pushes the
     point up and is never negative. Friction acts against the slip of the point over the plane.

@@ -125,7 +125,7 @@ def smooth_absolute(impulse: ca.SX, width: ca.SX) -> ca.SX:
 
 
 def smooth_sign(slip: ca.SX, width: ca.SX) -> ca.SX:
-    """tanh(s/δ): the sign of the slip for δ → 0; a creep of about δ stands in for sticking."""
+    """tanh(s/δ): the sign of the slip for δ → 0; a creep of about δ replaces sticking."""
     return ca.tanh(slip / width)
 
 
@@ -152,11 +152,11 @@ class ContinuousFriction(Load):
 
     This is Makkar, Dixon, Sawyer and Hu (AIM 2005), and (56) of Martinez, Tonneau and Mastalli with γ₀ = σ, γ₁ = 1/v_s,
     γ₂ = 1/v_s + 1/v_b, γ₃ = c, γ₄ = 1/v_c and γ₅ = b. It dissipates at every rate, as γ₂ ≥ γ₁ holds for all v_b; (57)
-    prints the reverse. Of what a Parameter cannot say by its bounds, an expression must take care: exp(μ) is positive.
+    prints the reverse. Use an expression where bounds of a Parameter do not suffice: exp(μ) is positive.
 
-    It stands beside ``viscous`` and ``coulomb`` of a joint, or in their place: of two that are alike at large rates
-    data tell the sum alone. A step takes friction at its middle rate, so near rest rates should change by v_b in it at
-    most.
+    Use it with ``viscous`` and ``coulomb`` of a joint, or instead of them. If two terms are alike at large rates, data
+    determine only their sum. A step takes friction at its middle rate, so near rest rates should change by at most v_b
+    in it.
 
     Each argument is a number, an expression of Parameters, or one for each coordinate; those that are no velocities
     may be a ``Fourier``.

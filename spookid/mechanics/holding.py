@@ -48,9 +48,9 @@ class Touch(Constraint):
     """Field that says when it acts, and what that is where recordings have no names."""
 
     frame: Frame
-    """Whose origin touches; its body is pushed."""
+    """Frame whose origin touches; its body is pushed."""
     on: Frame = field(default_factory=GROUND.frame)
-    """Where it touches, and in whose axes forces and moments are told."""
+    """Frame of the contact, in whose axes forces and moments are given."""
     axes: str = field(default="xyz", kw_only=True)
     """Along which axes of ``on`` it is held: ``"z"`` of what slides on a plane, ``"yz"`` in mechanisms of these."""
 
@@ -88,7 +88,7 @@ class Touch(Constraint):
             return otherwise
         if recording not in given:
             names = ", ".join(map(repr, given))
-            raise ProblemError(f"{self.what}: {name} says nothing of recording {recording!r}; it speaks of {names}")
+            raise ProblemError(f"{self.what}: {name} has no recording {recording!r}; it has {names}")
         return given[recording]
 
     def labels(self, model: Model) -> tuple[str, ...]:
@@ -196,8 +196,8 @@ class Holding:
         return stacked([*(state.violation for state in states), *(self.tied(tie, q) for tie in chosen)])
 
     def reached(self, q: ca.SX, q_next: ca.SX) -> ca.SX:
-        """g(q_next) of the rows on positions after a step from q; of those that poses do not tell how much they change
-        on the way, which is told of angles that turn by less than half a turn a step, and vanishes alike."""
+        """g(q_next) of the equations on positions after a step from q. Where poses do not determine an equation, it is
+        the change over the step, for angles that turn by less than half a turn a step; it vanishes alike."""
 
         def moved(joint: Joint) -> ca.SX:
             before, after = (self._model.joint(joint, at).displacement for at in (q, q_next))
@@ -213,7 +213,7 @@ class Holding:
         return stacked(parts)
 
     def told_by_poses(self, q: ca.SX, tied: bool = True) -> ca.SX:
-        """g(q) of the rows that poses tell: of joints, and of constraints if ``tied``."""
+        """g(q) of the equations that poses determine: of joints, and of constraints if ``tied``."""
         told = (tie for tie in self._model.ties if tie.told_by_poses and not tie.on_velocities)
         return self.violation(q, ties=list(told) if tied else [])
 

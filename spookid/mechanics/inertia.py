@@ -33,7 +33,7 @@ _MAY_VANISH = np.array([False, True, True, True, False, False, False, True, True
 
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """What is known beforehand of an expression of Parameters: that it is normally distributed."""
+    """A normal prior distribution of an expression of Parameters."""
 
     title: str
     formula: ca.SX
@@ -59,17 +59,17 @@ class FullInertia(metaclass=Checked):
         inertia: I_xx, I_yy, I_zz, I_xy, I_xz, I_yz (6,) [kg m²] in the axes of the body's frame, where I_xy = −∫ρxy
             is the entry of the matrix, as in URDF files; or the symmetric 3x3, or three principal moments.
         about: the point that the inertia is given about; whatever it is, ``inertia`` then is about the centre of mass.
-        within: what is known beforehand, as a share: 0.3 for "within 30 %". Each entry of π (``pi``) is normally
+        within: relative prior standard deviation: 0.3 for "within 30 %". Each entry of π (``pi``) is normally
             distributed around its value in ``around``, sigma is this share of the value; of first moments and products
             of inertia, which may be zero, at least this share of m ρ and m ρ², with 6 m ρ² the trace of the inertia
             about the centre of mass (ρ is the mean extent along an axis). Below 10.
-        around: a FullInertia of the values that are expected, with ``within``; None: those at the guesses of the
+        around: a FullInertia of the values that are expected, with ``within``; None: those at the initial values of the
             Parameters.
 
     Raises:
         ProblemError: for numbers that no body has, given or expected: a mass or a principal moment that is not
             positive, a largest moment more than 1 % above the sum of the others (of less, as printed digits leave it,
-            results have a notice; ``possible`` mends it); or values of another shape.
+            results have a warning; ``possible`` corrects it); or values of another shape.
     """
 
     mass: Any
@@ -205,9 +205,9 @@ class FullInertia(metaclass=Checked):
 
 
 def check_guess(kind: str, name: str, guess: FullInertia, what: str) -> None:
-    """Raise ProblemError for a guess whose ``within`` would be lost."""
+    """Raise ProblemError for an initial inertia whose ``within`` would be lost."""
     if guess.within is not None:
-        raise ProblemError(f"{what} {name!r} takes numbers of its guess, not its within=; give within= to the {kind}")
+        raise ProblemError(f"{what} {name!r} uses numbers of its guess=, not its within=; give within= to the {kind}")
 
 
 def _about_center(mass: ca.SX, center: ca.SX, inertia: Any, about: str, what: str) -> ca.SX:
@@ -274,7 +274,7 @@ def from_second_moment(second: ca.SX) -> ca.SX:
 
 
 def at_guess(formula: ca.SX) -> Array:
-    """The numbers it takes at the guesses of its Parameters."""
+    """Evaluate it at the initial values of its Parameters."""
     known = {} if formula.is_constant() else {p.name: p.guess for p in parameters_in([formula], "the inertia")}
     return substitute(formula, known)
 

@@ -32,8 +32,8 @@ from spookid.records import dataclass
 Physical = tuple[ca.SX, ca.SX, ca.SX]  # mass, centre of mass (3,), and inertia about it (3, 3)
 _FLAT = 1e-9  # least second moment as a share of the largest: coordinates of what is thinner are infinite
 _THIN = 1e-3
-"""Extent, as a share of the guess's mean, below which no motion tells a body from a flat one. What data that contradict
-every body ask for is flat, infinitely far away in coordinates: they stop here, at a bound."""
+"""Extent, as a share of the initial inertia's mean, below which motion does not distinguish a body from a flat one.
+Data that contradict every body require a flat one, infinitely far away in coordinates: they stop here, at a bound."""
 _HELD = 1e-4  # standard deviation with which ``room`` is what it says
 
 
@@ -71,8 +71,8 @@ class Ellipsoid(metaclass=Checked):
 
 
 class InertiaCoordinates(FullInertia):
-    """An inertia as a function of coordinates that are Parameters, named after it: what ``LogCholesky`` and
-    ``ExponentialEigenvalue`` share, which tell its arguments."""
+    """An inertia as a function of coordinates that are Parameters, named after it: base of ``LogCholesky`` and
+    ``ExponentialEigenvalue``, which list its arguments."""
 
     names: ClassVar[tuple[str, ...]]
     """Of the coordinates, after that of the inertia."""
@@ -83,7 +83,7 @@ class InertiaCoordinates(FullInertia):
     power: ClassVar[int]
     """1 if these are lengths, 2 if they are second moments."""
     coordinates: tuple[Parameter, ...]
-    """Those that stand in it."""
+    """Those that occur in it."""
     inside: Ellipsoid | None
     room: Parameter | None
     """None without ``inside``."""
@@ -104,7 +104,7 @@ class InertiaCoordinates(FullInertia):
         try:
             start = self._start(guess)
         except ValueError as error:
-            raise ProblemError(f"{what} has a guess that {error}") from None
+            raise ProblemError(f"{what} has an initial inertia that {error}") from None
         mass, inertia = at_guess(guess.mass).item(), at_guess(guess.inertia)
         thin = _THIN * float(np.sqrt(np.trace(inertia) / 6 / mass))
         least, declared = math.log(thin if self.power == 1 else mass * thin**2), list[Parameter]()
@@ -120,7 +120,7 @@ class InertiaCoordinates(FullInertia):
         if inside is not None:
             left = at_guess(inside.room(self.mass, self.center_of_mass, self.inertia)).item()
             if not left > 0:
-                said = f"{what} has a guess that is no body inside its ellipsoid"
+                said = f"{what} has an initial inertia that is no body inside its ellipsoid"
                 raise ProblemError(f"{said}; move or enlarge the ellipsoid")
             note = "what is left of the enclosing ellipsoid"
             room = Parameter(f"{name}_room", left, lower=0.0, upper=1.0, note=note)
@@ -193,16 +193,16 @@ class LogCholesky(InertiaCoordinates):
 
     Args:
         name: what the names of the coordinates begin with, an identifier; mostly that of the body: ``link_alpha``.
-        guess: a FullInertia from which they begin; Parameters in it count with their guesses. Of one that no body has,
-            or that is flat, ``FullInertia.possible`` gives the nearest that will do.
-        within, around: what is known of π beforehand, see ``FullInertia``; without ``around`` of the guess.
-        sigma: what is known of the coordinates beforehand: standard deviations around those of the guess in their own
-            units, one for all or one each.
+        guess: a FullInertia of initial values; Parameters in it count with their initial values. If no body has it, or
+            it is flat, ``FullInertia.possible`` gives the nearest that is valid.
+        within, around: the prior of π, see ``FullInertia``; without ``around`` its mean is the initial inertia.
+        sigma: the prior of the coordinates: standard deviations around their initial values in their own units, one for
+            all or one each.
         inside: an ellipsoid that encloses the body: what is left of it, ``<name>_room`` = 1 − the mean square of the
             distance from its centre in semi-axes, is one more Parameter, with the lower bound 0. Backends know bounds.
 
     Raises:
-        ProblemError: for a name that is no identifier, or a guess that no body has, is flat, or is not inside.
+        ProblemError: for a name that is no identifier, or an initial inertia that is flat, impossible or not inside.
     """
 
     extents, power = ("d_1", "d_2", "d_3"), 1
@@ -275,7 +275,7 @@ class ExponentialEigenvalue(InertiaCoordinates):
 
     @staticmethod
     def nearest(found: Array, near: Array, turn_only: bool = False) -> Array:
-        """Principal axes may be told in any order and direction, and turns by more than half a turn."""
+        """Principal axes may have any order and direction, and turns may exceed half a turn."""
         from scipy.spatial.transform import Rotation  # slow to load, and few ask for it
 
         axes, sizes = Rotation.from_rotvec(found[7:]).as_matrix(), found[4:7]

@@ -72,7 +72,7 @@ class Joint(metaclass=Checked):
             step before.
         drag: d [N m s² or N s²/m²]: −d s|s|.
         stiffness, rest: k [N m/rad or N/m], x₀ [rad or m]: −k (x − x₀), an angle x of a hinge in (−π, π].
-        disturbance: size of the random force along its coordinates [N/√Hz, N m/√Hz]; None: it is estimated.
+        disturbance: process noise along its coordinates [N/√Hz, N m/√Hz]; None: it is estimated.
         limits: (lower, upper) [rad or m] of the one coordinate, or that or None for each of several: it stays between
             them, angles less than a turn apart; each pushes back only, with the joint's compliance of that kind and its
             damping. Needs ``friction="exact"``.
@@ -186,7 +186,7 @@ class Joint(metaclass=Checked):
 
     @property
     def rows(self) -> int:
-        """How many constraint rows it has."""
+        """Number of its constraint equations."""
         return len(self.linear) + len(self.angular)
 
     @property
@@ -254,7 +254,7 @@ class Joint(metaclass=Checked):
         return any(self.rubbing)
 
     def compliances(self) -> ca.SX:
-        """ε of each constraint row."""
+        """ε of each constraint equation."""
         linear, angular = ca.vertsplit(self.compliance)
         return stacked([linear] * len(self.linear) + [angular] * len(self.angular))
 

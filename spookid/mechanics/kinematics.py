@@ -96,7 +96,7 @@ class Recursion:
 
     @cached_property
     def positions(self) -> ca.SX:
-        """Coordinates of all joints, in the model's order; those of the tree go on beyond a turn, (n_s,)."""
+        """Coordinates of all joints, in the model's order; those of the tree may exceed a turn, (n_s,)."""
         found, start = {}, 0
         for joint in self.joints.tree:
             size = joint.manifold.ambient

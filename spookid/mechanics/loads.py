@@ -30,7 +30,7 @@ class Input:
     signal: str
     """Its name in the recordings."""
     delay: ca.SX = field(default_factory=lambda: ca.SX(0))
-    """Time by which it acts later than its stamps [s]."""
+    """Time by which it acts later than its timestamps [s]."""
     hold: Hold = "previous"
     """Value between its samples: the one before, or on a line from that to the next."""
 
@@ -96,7 +96,7 @@ class Load(metaclass=Checked):
     hold: Hold = "previous"
     """Value of a signal between its samples: the one before, or ``"linear"`` interpolation."""
     delay: Any = 0
-    """Time by which signals act later than their stamps [s], a number or an expression of Parameters."""
+    """Time by which signals act later than their timestamps [s], a number or an expression of Parameters."""
     reported: Mapping[str, Coefficient] = MappingProxyType({})
     """What reports say of it, by name; nothing, unless it is a load of the package."""
 
@@ -193,7 +193,7 @@ class Effort(Load):
         value: [N m or N, of a signal per its unit]; a number, an expression, a ``Fourier``, or one of these for each
             coordinate.
         signal: the name of an input in the recordings.
-        delay: time by which the signal acts later than its stamps [s], a number or an expression of Parameters.
+        delay: time by which the signal acts later than its timestamps [s], a number or an expression of Parameters.
         hold: value of the signal between its samples: the one before (``"previous"``) or interpolated (``"linear"``).
 
     Raises:

@@ -31,9 +31,9 @@ Coordinates = Literal["joint", "maximal"]
 
 @dataclass(frozen=True)
 class Mechanics:
-    """What the equations of motion need at one configuration, all CasADi expressions.
+    """Quantities of the equations of motion at one configuration, all CasADi expressions.
 
-    Of n_b bodies and of joints with n_g constraint rows and n_s coordinates together.
+    There are n_b bodies, and joints with n_g constraint equations and n_s coordinates together.
     """
 
     violation: ca.SX  # g(q) of the rows on positions, (n_p,)
@@ -263,16 +263,16 @@ class Model(metaclass=Checked):
 
     @cached_property
     def holding(self) -> Holding:
-        """The constraint rows of joints and constraints."""
+        """The constraint equations of joints and constraints."""
         return Holding(self, self.original or self)
 
     @property
     def rows(self) -> int:
-        """Constraint rows of all joints and constraints, n_g."""
+        """Number of constraint equations of all joints and constraints, n_g."""
         return self.holding.count
 
     def rows_of(self, thing: Joint | Constraint) -> slice:
-        """Which of all constraint rows are those of a joint or a constraint."""
+        """Return which of all constraint equations are those of a joint or a constraint."""
         return self.holding.rows_of(thing)
 
     def freedoms_of(self, joint: Joint) -> slice:
@@ -298,7 +298,7 @@ class Model(metaclass=Checked):
 
     @property
     def beliefs(self) -> tuple[Belief, ...]:
-        """What is known beforehand of the inertias of its bodies."""
+        """Priors of the inertias of its bodies."""
         own = [(body.name, body.distribution) for body in self.bodies if body.distribution]
         return tuple(replace(b, title=f"{name} {b.title}") for name, inertia in own for b in inertia.beliefs)
 

@@ -35,9 +35,9 @@ class Motor(metaclass=Checked):
         gain: K, torque or force of the motor per unit of the signal [N m/unit or N/unit]; None: 1, or what follows from
             ``torque_constant`` and ``resistance``.
         shaft_inertia: J_shaft [kg m² or kg], felt along the joint's coordinate only.
-        measured: True if the signal is a measurement of what the motor did, with noise of its own, such as a current or
-            a torque; False if it is known, such as a command, and only what disturbs the mechanism is random. The
-            noise is that of the signal, whatever the gain; results give it as an effort.
+        measured: True if the signal is a measured effort, with noise of its own, such as a current or a torque; False
+            if it is known, such as a command, and only the process noise is random. The noise is that of the signal,
+            whatever the gain; results give it as an effort.
         coordinate: which of the joint's coordinates it drives, from 0 on.
         ratio: n, by which the motor turns faster than the coordinate [rad/rad or rad/m]; negative if it turns back.
         torque_constant: k of the motor [N m/A, which is V s/rad], in place of ``gain``: the signal is a current [A],
@@ -46,7 +46,7 @@ class Motor(metaclass=Checked):
             inductance.
         rotor_inertia: J of the rotor about its own axis [kg m²].
         offset: a constant torque or force along the coordinate [N m or N].
-        delay: by how much later than its stamps the signal acts [s], a number or an expression of Parameters.
+        delay: time by which the signal acts later than its timestamps [s], a number or an expression of Parameters.
         hold: what the signal is between its samples: the one before (``"previous"``), as commands that a computer
             sends, or on a line from that to the next (``"linear"``), as what was measured; None: ``"linear"`` if it is
             ``measured``, else ``"previous"``.
@@ -122,8 +122,8 @@ class Motor(metaclass=Checked):
 
     @property
     def sensitivity(self) -> ca.SX:
-        """The unit effort over what it is at the guesses of its Parameters, by which a measured signal and its noise
-        tell more of an effort or less; 1 if it has none."""
+        """The unit effort divided by its value at the initial values of its Parameters; it scales the effort of a
+        measured signal and of its noise. 1 if it has none."""
         if is_constant(self.unit_effort):
             return ca.SX(1)
         return self.unit_effort / at_guess(self.unit_effort).item()

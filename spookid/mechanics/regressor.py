@@ -100,7 +100,7 @@ class Regressor:
 
     def in_parameters(self, balance: Balance = "forces") -> tuple[ca.Function, tuple[Parameter, ...]]:
         """(x, s, a, width, inputs, free, others) to the rows (n,) and their slopes with all that is ``free``, column by
-        column, and the others: Parameters that stand in them and are known."""
+        column, and the others: Parameters that occur in them and are known."""
         formulas = [self._pi[body][i] for body, own in self._entries.items() for i in own]
         rows = ca.substitute(self._rows(balance), self._symbols, stacked(formulas))
         free = stacked(self.free)

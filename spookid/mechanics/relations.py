@@ -25,8 +25,8 @@ _PLANES = {"yz": 0, "xz": 1, "xy": 2}  # planes, and which coordinate changes it
 class Relation:
     """A relation between parameters with a name: ``Relation("rotor", J_1 + J_2 == 3e-4)``.
 
-    Bare relations, ``m_1 + m_2 == 3.2`` or ``c_1 <= c_2``, may stand in a problem's ``constraints``, too; with a name
-    messages and reports tell of it by that, and errors name its line.
+    Bare relations, ``m_1 + m_2 == 3.2`` or ``c_1 <= c_2``, may be listed in a problem's ``constraints``, too. Messages
+    and reports call a relation by its name, and errors name its line.
 
     Raises:
         ProblemError: for what is no ``==``, ``<=`` or ``>=`` between expressions of Parameters, or holds none.
@@ -140,7 +140,7 @@ def mirrored(
 
     Args:
         left, right: frames on the bodies, ``body.frame(at=..., x=..., y=...)``, such as those of their joints, both
-            placed so that one is the other's mirror image; a body stands for the frame its inertia is given in.
+            placed so that one is the other's mirror image; a body means the frame its inertia is given in.
         plane: of both frames.
 
     Raises:

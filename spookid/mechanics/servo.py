@@ -101,7 +101,7 @@ class Servo(Load):
         enabled: name of a signal that is 1 where the drive acts and 0 where it lets go.
         offset: position of the joint where the drive's encoder shows zero [rad or m].
         bias: constant effort, or duty of a ``drive``.
-        delay: time by which commands act later than their stamps [s], a number or an expression of Parameters.
+        delay: time by which commands act later than their timestamps [s], a number or an expression of Parameters.
         hold: value of a command between its samples: the one before (``"previous"``) or interpolated (``"linear"``).
         rounding: width over which each limit is rounded off, as a share of the limit.
         coordinate: number of the driven coordinate of the joint.

@@ -24,7 +24,7 @@ from spookid.parameter import Parameter
 
 
 class System(ABC):
-    """A mechanism in coordinates q with n rates v, m constraint rows and so many degrees of freedom as remain."""
+    """A mechanism in coordinates q with n rates v, m constraint equations and the remaining degrees of freedom."""
 
     @property
     @abstractmethod
@@ -138,7 +138,7 @@ def point(values: Any, space: Manifold, what: str) -> Array:
 
 
 def parameter_values(parameters: Sequence[Parameter], values: Mapping[str, Any], what: str) -> Array:
-    """Of each Parameter the value of its name, or its guess, (n_p,)."""
+    """Return the value of each Parameter by its name, or its initial value, (n_p,)."""
     found = [values.get(p.name, p.guess) for p in parameters]
     for p, value in zip(parameters, found, strict=True):
         if not (isinstance(value, Real) and math.isfinite(value) and p.lower <= float(value) <= p.upper):

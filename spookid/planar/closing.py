@@ -97,7 +97,7 @@ class Closing:
                 raise ProblemError(f"{self.what} has no branch {shown(branch)} at {_told(guess)}; there is {known}")
             return chosen
         if guess is not None and not isinstance(guess, Mapping):
-            return self._nearest(self._coordinates(guess, "a guess"), p, "near the guess")
+            return self._nearest(self._coordinates(guess, "an initial value"), p, "near the initial value")
         there = self._nearest(self.start, p, "with these parameters")
         return there if guess is None else self._moved(there, guess, p)
 
@@ -265,7 +265,7 @@ class Closing:
         return units
 
     def numbers(self, parameters: Values) -> Array:
-        """Of its Parameters: values by name, and guesses."""
+        """Return the values of its Parameters by name, else their initial values."""
         given = parameters or {}
         if unknown := next((name for name in given if name not in [p.name for p in self.parameters]), None):
             raise ProblemError(f"{self.what} has no Parameter {unknown!r}; leave it out")

@@ -46,8 +46,8 @@ class Mechanism(System, metaclass=Checked):
         gravity: g along −y, or (g_x, g_y) [m/s²].
         independent_names: of the coordinates to be the independent ones; None: angles as far as they are independent,
             then those that move the most against the others where the mechanism is assembled first.
-        disturbance: size of the random torque in each pin [N m/√Hz], in the rigid-body model, and of the random force
-            of each slider [N/√Hz] that has no ``disturbance`` of its own; None: it is estimated.
+        disturbance: process noise: the random torque in each pin [N m/√Hz], in the rigid-body model, and the random
+            force of each slider [N/√Hz] without a ``disturbance`` of its own; None: it is estimated.
 
     Raises:
         ProblemError: for two things of one name, an angle of one link twice, links that do not meet where they are
@@ -282,7 +282,7 @@ class Mechanism(System, metaclass=Checked):
                 coordinates as there are degrees of freedom, to which the mechanism is moved from where it is declared,
                 on the same branch; None: as it is declared.
             branch: of ``branches``, another than that; values by name only.
-            parameters: values by name; guesses where there are none.
+            parameters: values by name; initial values where there are none.
 
         Raises:
             ProblemError: if there is none there.

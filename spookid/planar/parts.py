@@ -258,7 +258,7 @@ class FixedSlider(_Slider):
         viscous: b [N s/m], friction along the line.
         coulomb: c [N], dry friction along it.
         width: of smooth dry friction [m/s], see ``PinFriction``.
-        disturbance: size of the random force along the line [N/√Hz] and of the random torque in the pin [N m/√Hz], in
+        disturbance: process noise: random force along the line [N/√Hz] and random torque in the pin [N m/√Hz], in
             the rigid-body model; None: that of the ``Mechanism``.
 
     Raises:
@@ -295,7 +295,7 @@ class MovingSlider(_Slider):
         name: for messages, and of the joint in the rigid-body model.
         point: the pin, a point of another link.
         link: the line runs through its two ends, and beyond.
-        viscous, coulomb, width, disturbance: of friction along the line and random forces, as of a ``FixedSlider``.
+        viscous, coulomb, width, disturbance: friction and process noise along the line, as of a ``FixedSlider``.
 
     Raises:
         ProblemError: for a pin that is no moving point, or an end of the link.

@@ -59,7 +59,7 @@ class Film:
 
     @property
     def markers(self) -> tuple[Marker, ...]:
-        """Points that sensors see."""
+        """Points that sensors measure."""
         columns = dict[tuple[str, Vector], list[tuple[int, int]]]()
         for column, sensor in enumerate(self.parts.sensors):
             if (point := sensor.point) is not None:

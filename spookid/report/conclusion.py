@@ -53,7 +53,7 @@ _STATE_COST = {
 
 
 def details(solution: Solution) -> list[Section]:
-    """What is printed with ``--verbose``, and stands in the report."""
+    """Return what is printed with ``--verbose`` and is in the report."""
     combined = "base parameters (h is mass times centre of mass, I is about the body's origin)"
     sections: list[tuple[str, Sequence[Block]]] = [
         ("bodies", [derived(solution.physical), known(solution)] if solution.physical else []),
@@ -309,7 +309,7 @@ def _estimator(problem: Problem) -> str:
     words = DYNAMICS[problem.dynamics]
     if not problem.estimates_noise or problem.estimates_disturbances:
         return words
-    return HARD if problem.is_hard else f"{words}, or hard dynamics where the data say that they are better"
+    return HARD if problem.is_hard else f"{words}, or deterministic dynamics where they have the better likelihood"
 
 
 def _motion(problem: Problem) -> str:

@@ -42,7 +42,7 @@ _BESIDE: dict[str, Any] = {
     **{"findings": (), "measured": (), "disturbance": (), "mechanism": None},
     **{"physical": {}, "joints": {}, "base_parameters": {}},
 }
-"""What tells of a solution and no fit goes on from; it may take as long as a fit."""
+"""Contents of a solution that no fit continues from; they may take as long as a fit."""
 _AGAIN = "solve the problem again"
 
 
@@ -170,7 +170,7 @@ def _numbers(solution: Solution) -> dict[str, folders.Content]:
 
 
 def outliers(solution: Solution) -> Table:
-    """A row for each sample that was left out or hardly counted, numbers in full."""
+    """Return a row for each sample that was left out or had little weight, numbers in full."""
     head = ("recording", "signal", "t", "value", "predicted", "sigmas", "left_out")
     return Table(head, [tuple(str(getattr(one, name)) for name in head) for one in solution.outliers])
 

@@ -46,7 +46,7 @@ _MOST_FITS = 8
 _LONGEST = 40
 """Characters of a formula."""
 _STRUCTURE = (
-    "Dots: residuals, measured less estimated, against time, the rate of their signal and the signal itself. Black: "
+    "Dots: residuals against time, the rate of their signal and the signal itself. Black: "
     "their mean over bins, with its 95 % interval for white noise (grey). Residuals that are noise have a mean of zero "
     "throughout; an offset throughout is the sensor's; a slope against the rate is a delay; a step where the rate "
     "changes its sign, dry friction; a bend against the signal, a force that depends on the place. Right: their "

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 BLUE, ORANGE, GREEN, RED, PINK, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
-"""Of Okabe and Ito: colour-blind people tell them apart."""
+"""Of Okabe and Ito: colour-blind people can distinguish them."""
 BLACK, DARK, GREY, LIGHT, PALE = "#000000", "#1a1a1a", "#707070", "#a8a8a8", "#e4e4e4"
 COLOURS = (BLUE, RED, GREEN, PINK, ORANGE, SKY, BLACK)
 """For several of one kind."""
@@ -133,7 +133,7 @@ def legend(figure: Figure, handles: Sequence[Artist], columns: int | None = None
 
 
 def line(i: int) -> dict[str, Any]:
-    """Look of the i-th line of a kind, so that it is told from all others."""
+    """Return the look of the i-th line of a kind, which distinguishes it from all others."""
     return {"color": COLOURS[i % len(COLOURS)], "linestyle": _DASHES[i // len(COLOURS) % len(_DASHES)]}
 
 
@@ -150,5 +150,5 @@ def round_ticks(axis: Any, count: int, digits: int = 6) -> None:
 
 
 def apart(axes: Axes, text: str) -> None:
-    """What is said in the place of a curve."""
+    """Write a text instead of a curve."""
     axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=GREY)

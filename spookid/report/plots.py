@@ -27,7 +27,7 @@ _MOST_COLUMNS = 4
 _WIDTHS = (9.5, 13.0, 15.5, 17.5)
 """Of the figure of the fit with one to four recordings [in]."""
 _MOST_POINTS = 3000
-"""Points drawn of one curve; a longer one is thinned to the extremes of short stretches."""
+"""Points drawn of one curve; a longer one is thinned to the extremes of short intervals."""
 _LINEAR = 1e-3
 """Relative change of a parameter below which its axis is linear."""
 _MOST_WAYS = 12

@@ -30,7 +30,7 @@ class Answer:
         blocks: tables and sentences of the page, after their title.
         facts: numbers of the marker, trees of them, arrays and dataclasses.
         assumptions: what the study takes for granted, in words.
-        notices: what puts it in doubt.
+        notices: texts of the warnings.
         files: others of the folder by their names: texts, trees, or what writes to a path. A ``.png`` is on the page.
         complaints: what did not converge, or else failed: then the exit status of the command is 3.
     """
@@ -47,7 +47,7 @@ class Answer:
 
     @property
     def marker(self) -> Tree:
-        """The file that tells the folder, and holds the page."""
+        """The file that marks the folder, and holds the page."""
         told = {"conclusion": self.conclusion, "assumptions": dict(self.assumptions), "notices": list(self.notices)}
         return marker_document(self.problem, **self.facts, **{REPORT: {**told, "blocks": shown(self.blocks)}})
 
@@ -55,7 +55,7 @@ class Answer:
         """Write the folder, whole or not at all.
 
         Args:
-            marker: name of the file that tells it.
+            marker: name of the file that marks it.
 
         Raises:
             ProblemError: if ``directory`` is neither missing, empty, nor an earlier one of the same study, or cannot be

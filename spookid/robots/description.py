@@ -238,12 +238,12 @@ Format = Literal["URDF", "MJCF"]
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A file of XML, and where things stand in it."""
+    """A file of XML, and the places of its elements."""
 
     document: Document
     format: Format
     links: Mapping[str, Element] = field(default_factory=dict)
-    """By name; not those that stand in a file that it includes."""
+    """By name; not those of a file that it includes."""
     joints: Mapping[str, Element] = field(default_factory=dict)
     """By the name of a coordinate's joint."""
     angle: float = 1.0

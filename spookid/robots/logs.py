@@ -28,7 +28,7 @@ from spookid.studies.motor_efforts import MotorEfforts, inverse_dynamics
 from spookid.tables.table import quantity
 
 _SLOWEST = 0.2
-"""Median time between samples [s] above which a log shows little of how a robot moves; more are hardly seconds."""
+"""Median time between samples [s] above which a log shows little of the motion; its times may not be in seconds."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Log:
 
     @property
     def named_units(self) -> dict[str, str]:
-        """Units that stand in the names of columns and are not SI, nor said otherwise."""
+        """Units in the names of columns that are not SI, nor given otherwise."""
         named = {column: unit for column in self.columns if column not in self.units for unit in _unit_in(column)[1:]}
         return {column: unit for column, unit in named.items() if is_unit(unit) and not _is_si(unit)}
 
@@ -114,7 +114,7 @@ def _chosen(topics: Sequence[str]) -> dict[str, list[str]]:
 
 
 def notices(recording: Recording, time: str) -> tuple[str, ...]:
-    """What its reading did, and a question if its times are hardly seconds."""
+    """Return the notes of its reading, and a question if its times are probably not in seconds."""
     apart = float(np.median(np.diff(recording.t)))
     if apart < _SLOWEST:
         return recording.notes
@@ -148,7 +148,7 @@ _SAYS = {unit: kind for kind, units in _OF_UNITS.items() for unit in units.split
 _UNIT = re.compile(r"(.*\w)\s*(?:[\[(]\s*([^\[\]()]*[^\W\d][^\[\]()]*|°)\s*[\])]|_(deg|rad|ms|us|ns|mm|Nm|mA))")
 """A name with its unit at the end, in brackets or as recorders abbreviate it."""
 _REMAINDERS = ("nsec", "nsecs", "nanosec", "nanosecs", "nanoseconds", "usec", "usecs")
-"""Last words of columns that go on after whole seconds."""
+"""Last words of columns that hold the fraction of a second."""
 _NO_KIND = re.compile("joints?|axis|motor|meas(ured)?|act(ual)?|raw|states?|m|rad")
 """Words that say nothing of the kind."""
 EFFORTS = ("torque", "current", "voltage", "control")

@@ -112,7 +112,7 @@ class Document:
     content: bytes
     root: Element
     file: Path
-    """Where it is, or where what it stands for is."""
+    """The file itself, or the file that it replaces."""
 
     def edited(self, edits: Iterable[Edit]) -> bytes:
         """Its bytes with some of them changed, which do not overlap."""
@@ -123,7 +123,7 @@ class Document:
         return b"".join([*parts, self.content[at:]])
 
     def with_attributes(self, element: Element, values: Mapping[str, str | None]) -> list[Edit]:
-        """What sets attributes of an element: each value stands where the old one stood; None takes it out."""
+        """Return the edits that set attributes of an element: each value replaces the old one; None removes it."""
         begin = element.start + 1 + len(element.tag.encode())
         tag = self.content[begin : element.opened]
         found = {match[1].decode(): match for match in _ATTRIBUTE.finditer(tag)}
@@ -139,7 +139,7 @@ class Document:
         return edits
 
     def with_child(self, element: Element, lines: list[str]) -> list[Edit]:
-        """What adds lines of XML as the first that stands in an element, indented as its neighbours are."""
+        """Return the edits that add lines of XML as the first child of an element, indented as its neighbours are."""
         outer = self._indent(element)
         inner = self._indent(element.children[0]) if element.children else outer + b"  "
         text = b"".join(b"\n" + inner + line.encode() for line in lines)

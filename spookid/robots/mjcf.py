@@ -54,7 +54,7 @@ def joint_names(model: Any, bodies: Sequence[str]) -> list[str]:
 
 
 def joined(model: Any, joints: Sequence[tuple[int, str, str]], body: str, place: str) -> Connection:
-    """What holds a body, in the place of its own frame on its parent."""
+    """Return the connection of a body with its parent, instead of a frame of its own."""
     types = [int(model.jnt_type[j]) for j, _, _ in joints]
     name = " and ".join(name for _, name, _ in joints) or f"{body} is fixed"
     at = joints[0][2] if joints else place
@@ -130,7 +130,7 @@ def _freedom(model: Any, j: int, name: str, place: str) -> Freedom:
 _MOST_COPIES, _MOST_POINTS = 1e4, 1e8
 """Of a body, and of a height field or a texture."""
 _MAKING = ("include", "attach", "replicate", "composite", "flexcomp")
-"""Elements that stand for others."""
+"""Elements that expand to others."""
 _LEFT_OUT = ("sensors", "actuators", "pairs", "excludes", "tendons", "keys", "tuples", "texts", "numerics", "skins")
 _SHAPED = ("meshes", "hfields", "materials", "textures")
 _OF_INTEREST = {"tendons": "tendon", "flexes": "flexible part", "pairs": "contact pair"}
@@ -267,7 +267,7 @@ class _Reader:
         return Description(name, "world", links, connections, ties, loops, gravity, tuple(told))  # type: ignore[arg-type]
 
     def source(self, angle: float, obstacle: str) -> Source:
-        """Where bodies and joints stand in the file."""
+        """Return the places of bodies and joints in the file."""
         model, links, joints = self._model, dict[str, Element](), dict[str, Element]()
         for i in range(1, model.nbody):
             element = self._elements[i]

@@ -28,12 +28,12 @@ from spookid.robots.robot import Robot
 _SHARE = 0.02
 """Of a drive's greatest effort, the friction of a gear of which nothing is known."""
 _LEAST = 1e-2
-"""Least part of an effort that a guess makes, so that no fit begins at a bound."""
+"""Least share of an effort in an initial value, so that no fit begins at a bound."""
 
 
 @dataclass(frozen=True)
 class Drive:
-    """Guesses for one coordinate, SI."""
+    """Initial values for one coordinate, SI."""
 
     viscous: float
     coulomb: float
@@ -41,11 +41,11 @@ class Drive:
     gain: float = 1.0
     """Effort per unit of the signal."""
     alike: bool = False
-    """True if the log does not tell the gain, and it is the usual one of the other drives."""
+    """True if the log does not determine the gain, and it is the usual one of the other drives."""
 
 
 def drives(robot: Robot, recording: Recording | None, matched: Matched, known: Mapping[str, float]) -> dict[str, Drive]:
-    """Guesses by label: those of a regression of what the file's inertias take along the log, or of the file alone."""
+    """Return initial values by label: those of a regression along the log with the file's inertias, or of the file."""
     plain = {label: replace(_plain(freedom), gain=known.get(label, 1.0)) for label, freedom in robot.freedoms.items()}
     if recording is None or not matched.efforts or matched.effort == "voltage":
         return plain
@@ -111,7 +111,7 @@ def _drive(needed: Array, others: Array, signal: Array, gain: float) -> Drive:
 
 
 def printed(value: float) -> str:
-    """A guess as a file has it."""
+    """Return an initial value as a file has it."""
     return repr(float(f"{value:.3g}"))
 
 
@@ -120,8 +120,8 @@ _WITHIN = 0.3
 _DATA_SHEET = 0.1
 """Share within which a data sheet knows a gain."""
 _ALIKE = 0.2
-"""Share within which the drives of a robot are alike, where nothing else tells of one: without any prior its gain and
-all that it drives may shrink to nothing together."""
+"""Share within which the drives of a robot are alike, where no data determine a gain: without any prior this gain and
+all inertias that it drives may shrink to nothing together."""
 _SIGNAL_UNITS = {"torque": "", "current": "/A", "voltage": "/V"}
 
 

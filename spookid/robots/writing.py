@@ -25,7 +25,7 @@ from spookid.robots.parts import Parts
 from spookid.robots.urdf import turn
 
 _SCHEMA = 1
-"""Version of the layout of what stands beside the file."""
+"""Version of the layout of the file's companion."""
 _IN_URDF = {"viscous": "damping", "coulomb": "friction"}
 _IN_MJCF = {
     "viscous": "damping",

@@ -43,7 +43,7 @@ _OF_VARIABLES = ("inside", "ends", "wanted", "lower", "upper")  # fields of a bo
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """Laws of pieces: of each some rows hold inside, others at an end, and what is wanted tells which.
+    """Piecewise laws: some rows hold inside, others at an end, and the wanted value decides which.
 
     A value in [−1, 1] with a slack in its normal cone is one: inside the slack is zero, at an end value − end is.
     Which rows hold is a code that solvers choose and keep while they take a step.
@@ -124,7 +124,7 @@ class Factor:
     """Covariance of the measurements' noise in neighbouring rows, whose sum over all lags is 1: 1/6 of means weighted
     by hats of two steps, 0 of white noise."""
     private: tuple[int, range] | None = None
-    """Offset and tangent columns of unknowns that stand in no other factor and nearly linearly in this one, such as the
+    """Offset and tangent columns of unknowns that occur in no other factor and nearly linearly in this one, such as the
     multipliers of rigid joints; solvers may fit them at every point and need not carry them."""
     through: Through | None = None  # the same residual in other quantities, if it is written in such
 
@@ -169,7 +169,7 @@ class Factor:
         return self.kind is Kind.PAIRS
 
     def at_solution(self) -> Factor:
-        """Its hard rows at a solution: the smaller member of each pair, and inequalities that are met with equality."""
+        """Return its equality constraints at a solution: the smaller member of each pair, and active inequalities."""
         if self.kind is Kind.INEQUALITY:
             active = ca.if_else(self.residual <= ACTIVE, self.residual, 0)
             return replace(self, residual=active, through=None, kind=Kind.HARD)
@@ -187,7 +187,7 @@ def measured_noise(signal: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Constant:
-    """A setting that stands in factors as a symbol, so that changing its number builds nothing anew."""
+    """A setting that factors contain as a symbol, so that changing its number builds nothing anew."""
 
     symbol: ca.SX
     value: float

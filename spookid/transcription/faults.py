@@ -18,7 +18,7 @@ from spookid.transcription.transcription import Point, Transcription
 def fault(problem: Transcription, point: Point, derivatives: bool = True) -> str:
     """The first residual along a recording that is not finite, or else the first derivative, and why; empty if all are.
 
-    Derivatives are made anew and evaluated without compiled code: they are for solves that cannot go on.
+    Derivatives are made anew and evaluated without compiled code: they are for solves that cannot continue.
     """
     with np.errstate(all="ignore"):
         return next(_faults(problem, point, derivatives), "")

@@ -161,7 +161,7 @@ class ParameterConstraints:
         equal, unequal: h and g, columns.
         titles: what messages call each row, those of h first.
         sizes: typical sizes of the parameters, positive, (n_p,).
-        guess: of the parameters, (n_p,).
+        guess: initial values of the parameters, (n_p,).
     """
 
     def __init__(

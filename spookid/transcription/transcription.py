@@ -83,7 +83,7 @@ class Transcription:
         self.visible = tuple(c for c in range(manifold.tangent) if c not in hidden)
         """Tangent columns of a step that are no factor's private unknowns."""
         self.drags = any(ca.jacobian_sparsity(f.residual, parameters).nnz() > 0 for f in self.local)
-        """True if the parameters move the surface of the local hard rows."""
+        """True if the local equality constraints depend on the parameters."""
         self.given = tuple(constants)
         """The constants with their numbers."""
         self.constants = contiguous([constant.value for constant in constants])
@@ -91,7 +91,7 @@ class Transcription:
         self.choice = ca.SX(0, 1) if choice is None else choice
         """Symbols of the factors whose numbers are those of each chain, (n_c,)."""
         self.shared = parameters, ca.vertcat(*(constant.symbol for constant in constants), self.choice)
-        """Symbols that stand in the factors of all steps: free parameters (n_p,), and constants with the choice."""
+        """Symbols in the factors of all steps: free parameters (n_p,), and constants with the choice."""
         structure = self.local, self.visible, self.drags
         self.kernels = FactorKernels(manifold, self.factors, self.shared, *structure)
         self._patterns: dict[tuple[Factor, bytes], NDArray[np.bool_]] = {}
@@ -161,11 +161,11 @@ class Transcription:
 
     @property
     def motion(self) -> Factor:
-        """That of the impulses which the motion lacks."""
+        """The factor of the impulses that the motion needs in addition."""
         return next(factor for factor in self.factors if factor.motion)
 
     def at_solution(self) -> Transcription:
-        """The same with pairs and inequalities as the hard rows that they are at a solution."""
+        """Return it with pairs and inequalities as the equality constraints that they are at a solution."""
         return self.with_factors([factor.at_solution() for factor in self.factors])
 
     def pattern(self, factor: Factor, chain: int) -> NDArray[np.bool_]:
@@ -310,7 +310,7 @@ class Transcription:
 
     @cached_property
     def shared_by_chains(self) -> NDArray[np.bool_]:
-        """True for parameters that do not stand in one chain alone, (n_p,)."""
+        """True for parameters that occur in more than one chain, (n_p,)."""
         if not self.choice.numel():
             return np.ones(len(self.names), dtype=np.bool_)
         states, every = self.manifold.tangent, [f for f in self.factors if f.group is not Group.PRIOR]

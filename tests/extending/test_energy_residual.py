@@ -147,7 +147,7 @@ def test_inequalities_hold_and_leave_alone_what_they_do_not_touch() -> None:
         (lambda: Residual("r", power, covariance=-1), "covariance must be a symmetric, positive definite 1 x 1 matrix"),
         (lambda: Residual("r", lambda s: s.nothing, sigma=1), "cannot be evaluated .*nothing"),
         (lambda: Residual("r", lambda s: [], sigma=1), "has no rows"),
-        (lambda: Residual("r", lambda s: b - 1, kind="hard"), "has a hard row that no state moves"),
+        (lambda: Residual("r", lambda s: b - 1, kind="hard"), "has a constraint that no state moves"),
     ],
 )
 def test_what_is_refused(residual: Any, complaint: str) -> None:

@@ -202,7 +202,7 @@ def test_it_stands_beside_a_fit_in_a_folder(tmp_path: Path, capsys: pytest.Captu
     [
         ({"observations": []}, "has no JointPosition of 'joint1'"),
         ({"recordings": []}, "has no recordings"),
-        ({"model": arm(dry=0.01)}, "friction of 'joint1' hangs on its load"),
+        ({"model": arm(dry=0.01)}, "friction of 'joint1' depends on its load"),
     ],
 )
 def test_what_has_no_regression_is_refused(change: Any, complaint: str) -> None:

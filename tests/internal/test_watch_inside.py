@@ -37,13 +37,13 @@ def test_a_log_that_is_cut_short_or_replaced_goes_on_and_says_so(tmp_path) -> No
     path.write_text("t,a\n0.5,1\n1,2\n1.5,")
     texts = (("a", ""), ("a", "3\n2,4\n"), ("w", "t,a\n3,1\n"))
     assert grown(log, path, *texts) == [(2, 0.5), (3, 1.0), (4, 1.5), (5, 2.0), (2, 3.0)]
-    assert told == [f"{path} has been cut short; going on with its rows from the first"]
+    assert told == [f"{path} has been cut short; continuing with its rows from the first"]
     rows = iter(log)
     assert next(rows).t == 3.0
     (tmp_path / "new.csv").write_text("t,a\n4,1\n")
     (tmp_path / "new.csv").replace(path)
     assert next(rows).t == 4.0
-    assert told[1:] == [f"{path} has been replaced; going on with the rows of the new one"]
+    assert told[1:] == [f"{path} has been replaced; continuing with the rows of the new one"]
 
 
 def test_fields_that_miss_and_quotes_are_read_as_recordings_are(tmp_path) -> None:

@@ -52,7 +52,7 @@ _MOST_NAMES = 8  # that a message lists
 
 @dataclass(frozen=True, eq=False)
 class Clock:
-    """Columns whose samples share time stamps."""
+    """Columns whose samples share timestamps."""
 
     place: str  # file, and topic or group, as messages begin
     time: str  # name of the column of the stamps
@@ -64,8 +64,8 @@ class Clock:
     row: str = "row"  # what messages call a sample
     rows: NDArray[np.intp] | None = None  # numbers of the rows in the file, (N,); from 0 on if None
     ordered: bool = True
-    """Whether stamps that go back are an error, as in tables; else samples are sorted, and those without a stamp left
-    out."""
+    """Whether timestamps that go back are an error, as in tables; else samples are sorted, and those without a
+    timestamp are left out."""
     note: str = ""  # what a user should know of the file
 
     def number(self, i: Any) -> int:
@@ -79,7 +79,7 @@ class Clock:
 
 
 def by_clocks(place: str, columns: Mapping[str, Any], time: str, own: Mapping[str, str], **words: Any) -> list[Clock]:
-    """Columns by their clocks: that of ``time``, and those of signals with a column of stamps of their own."""
+    """Columns by their clocks: that of ``time``, and those of signals with a column of timestamps of their own."""
     shared = {name: v for name, v in columns.items() if name not in {time, *own, *own.values()}}
     found = [Clock(place, time, columns[time], shared, **words)]
     for stamps in dict.fromkeys(own.values()):
@@ -90,13 +90,13 @@ def by_clocks(place: str, columns: Mapping[str, Any], time: str, own: Mapping[st
 
 @dataclass(frozen=True)
 class Options:
-    """What readers of all formats are told alike."""
+    """Options of the readers of all formats."""
 
     path: Path  # the file, or what messages call the place of the data
     name: str  # of the recording
     signals: tuple[str, ...] | None  # columns that are wanted, None: all
-    units: Mapping[str, str]  # unit by column, or by what stands before the brackets of several
-    own: Mapping[str, str]  # column of the stamps of signals that have other ones
+    units: Mapping[str, str]  # unit by column, or by the name before the brackets of several
+    own: Mapping[str, str]  # column of the timestamps of signals that have other ones
 
     @classmethod
     def of(
@@ -113,15 +113,15 @@ class Options:
 
     @property
     def of_own(self) -> set[str]:
-        """Signals with stamps of their own, and these."""
+        """Signals with timestamps of their own, and these."""
         return {*self.own, *self.own.values()}
 
     def wants(self, name: str) -> bool:
-        """True if a column is to be read; ``q`` stands for ``q[0]``, ``q[1]`` too."""
+        """True if a column is to be read; ``q`` means ``q[0]``, ``q[1]`` too."""
         return self.signals is None or name in self.signals or whole(name) in self.signals
 
     def chosen(self, there: Collection[str]) -> list[str]:
-        """The names that were chosen of those that are there; one that is not there stands for itself."""
+        """Return the chosen names among those that are there; a name that is not there is kept."""
         found = {name: [one for one in there if whole(one) == name] or [name] for name in self.signals or ()}
         return [one for name, several in found.items() for one in ([name] if name in there else several)]
 
@@ -134,7 +134,7 @@ class Options:
 
 
 Parts = tuple[FloatArray, dict[str, FloatArray], dict[str, FloatArray], tuple[str, ...]]
-"""Stamps of the clock that has the most [s], signals in SI, stamps of those of other clocks [s], and what was done."""
+"""Timestamps of the clock with the most [s], signals in SI, timestamps of other clocks [s], and notes of reading."""
 
 
 def whole(name: str) -> str:
@@ -154,7 +154,7 @@ def several(words: Iterable[str]) -> str:
 
 
 def parts(clocks: Sequence[Clock], options: Options) -> Parts:
-    """Stamps and signals of a recording, converted, in order, each time once."""
+    """Return timestamps and signals of a recording, converted, in order, each time once."""
     _check_names(clocks, options)
     notes = [*dict.fromkeys(clock.note for clock in clocks if clock.note)]
     clean = [_merged(_in_order(_converted(clock, options)), notes) for clock in clocks]
@@ -247,7 +247,7 @@ def _merged(clock: Clock, notes: list[str]) -> Clock:
         return clock
     if len(repeated) == len(t) - 1:
         raise ProblemError(
-            f"{clock.place}: all {len(t):,} {clock.row}s have the time {t[0]:.17g} s; write stamps with more digits"
+            f"{clock.place}: all {len(t):,} {clock.row}s have the time {t[0]:.17g} s; write timestamps with more digits"
         )
     new = np.ones(len(t), dtype=np.bool_)
     new[repeated] = False

@@ -33,7 +33,7 @@ _REMAINDERS = ("nanosec", "nsec", "nsecs", "nanos")
 
 @dataclass(frozen=True)
 class Topics:
-    """Which topics are read, and what stands before the names of their signals."""
+    """Topics that are read, and the prefixes of their signals' names."""
 
     place: str  # file
     prefixes: Mapping[str, str | None] | None

@@ -35,7 +35,7 @@ def read_npz(path: Path, wanted: Callable[[str], bool] = lambda _: True) -> dict
         found: dict[str, NDArray[Any]] = {}
         for name in names:
             if name in found:
-                raise ValueError(f"array {name!r} stands in it twice")
+                raise ValueError(f"it has the array {name!r} twice")
             try:
                 found[name] = np.asarray(archive[name]) if wanted(name) else np.empty(0)
             except Exception as error:
@@ -45,7 +45,7 @@ def read_npz(path: Path, wanted: Callable[[str], bool] = lambda _: True) -> dict
 
 
 def read_archive(options: Options, time: str) -> list[Clock]:
-    """The clock of the array ``time``, and those of the signals that have an array of stamps of their own.
+    """The clock of the array ``time``, and those of the signals that have an array of timestamps of their own.
 
     Without a choice every numeric array that is as long as its time is a signal. Raises `ProblemError` naming the
     array; those of Python objects are refused.
@@ -164,9 +164,9 @@ class Leaf:
 
 
 def clocks(leaves: Mapping[str, Leaf], options: Options, time: str, separator: str, hint: str = "") -> list[Clock]:
-    """Each array of numbers that is as long as the stamps called ``time`` in its group or in one around it.
+    """Each array of numbers that is as long as the timestamps ``time`` in its group or in one around it.
 
-    A matrix with as many rows, or columns, as there are stamps is a signal for each of the others: ``q[0]``, ``q[1]``.
+    A matrix with a row, or column, for each timestamp is a signal for each of the others: ``q[0]``, ``q[1]``.
     """
     place, own = str(options.path), options.own
     for name in (*own, *own.values()):
