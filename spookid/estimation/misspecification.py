@@ -68,7 +68,8 @@ def misfit_findings(
     if warned:
         moved = [f"{_listed(of_fit.effects(one))}{f' ({i})' * (len(warned) > 1)}" for i, one in enumerate(warned, 1)]
         effect = f"The residuals are not noise: {_causes(warned)}."
-        advice = f"Declare it, or rule it out: with it in the model, estimates would move by about {'; '.join(moved)} standard errors."
+        shifts = f"estimates would move by about {'; '.join(moved)} standard errors."
+        advice = f"Declare it, or rule it out: with it in the model, {shifts}"
         told += [Finding("residuals.autocorrelated", (), _evidence(of_fit, warned), effect, advice=advice)]
     if noted:
         effect = f"Tests of the residuals find little: {_causes(noted)}."
