@@ -258,7 +258,7 @@ def test_guesses_with_which_nothing_could_begin():
     for sensor, parts in (
         (
             HingeAngle(axle, "theta", scale=zero),
-            ["HingeAngle of 'theta'", "0 at the initial value of zero", "guess another"],
+            ["HingeAngle of 'theta'", "0 at the initial value of zero", "change it"],
         ),
         (HingeAngle(axle, "theta", delay=late), ["HingeAngle of 'theta'", "delay of 2 s", "'run' lasts 1 s"]),
         (HingeAngle(axle, "theta", delay=-1.5), ["HingeAngle of 'theta'", "delay of -1.5 s"]),

@@ -270,7 +270,7 @@ def test_unused_parameter(tmp_path):
     path = written(tmp_path, ONE + "\nc = Parameter('c', 1)\n")
     line = len(ONE.splitlines()) + 2
     assert refusal(path) == (
-        f"pendulum.py:{line}: Parameter 'c' stands in no problem of this file; put it into a model or remove it"
+        f"pendulum.py:{line}: Parameter 'c' occurs in no problem of this file; put it into a model or remove it"
     )
 
 

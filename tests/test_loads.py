@@ -319,7 +319,7 @@ def test_mistakes_are_told():
         (lambda: pin(stiffness=Asymmetric(1, 2)), "stiffness must be a number or an expression"),
         (lambda: pin(loads=[Spring(Asymmetric(1, 2))]), "Spring: stiffness does not depend on the direction"),
         (lambda: pin(loads=[Spring(Fourier({1: (1, 1)}))]), "Spring: stiffness does not vary with the position"),
-        (lambda: pin(loads=[Effort(Asymmetric(1, 2))]), "Effort: value does not hang on the direction"),
+        (lambda: pin(loads=[Effort(Asymmetric(1, 2))]), "Effort: value does not depend on the direction"),
         (lambda: pin(loads=[Effort("much")]), "Effort: value must be a number or an expression of Parameters"),
         (lambda: pin(loads=[Effort((1, 2))]), "effort of load Effort has 2 values; give one for each of 1 coordinates"),
         (lambda: pin(coulomb=Asymmetric(1, 2), load_friction=1, stribeck=(1, 1)), "Friction has stribeck, which adds"),

@@ -289,10 +289,13 @@ def _inequality() -> Residual:
         (lambda p: FixedLagSmoother(p.with_(estimator="hard"), 9), "estimator 'hard', whose errors need whole"),
         (lambda p: FixedLagSmoother(p.with_(residuals=[_inequality()]), 9), "an inequality, which a smoother cannot"),
         (lambda p: FixedLagSmoother(p.with_(friction_width=None), 9), "dry friction, whose width follows from"),
-        (lambda p: FixedLagSmoother(rod(sigma=None), 9), "does not say how large the noise of 'theta' is; give"),
+        (lambda p: FixedLagSmoother(rod(sigma=None), 9), "does not declare the noise of 'theta'; give"),
         (lambda _: smoother(swing(), window=2), "Problem 'rod': window is 2 steps; the factors reach over 3: take as"),
         (lambda p: FixedLagSmoother(p, 9, start=3), "start is 3; give a Solution"),
-        (lambda p: FixedLagSmoother(p, 9, start=start(swing())[1]), "has 0 recordings, and a stream goes on from one"),
+        (
+            lambda p: FixedLagSmoother(p, 9, start=start(swing())[1]),
+            "has 0 recordings, and a stream continues from one",
+        ),
     ],
 )
 def test_what_a_smoother_cannot_do_is_refused(make: Callable[[Problem], object], words: str) -> None:

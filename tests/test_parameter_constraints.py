@@ -166,7 +166,7 @@ def test_errors_are_those_of_a_problem_with_the_constraint_put_in() -> None:
         ([m_1 != m_2], "is no relation"),
         ([True], "holds no Parameter"),
         ([Parameter("q", 1.0) == ca.SX.sym("stray")], "no Parameter"),
-        ([Parameter("q", 1.0) == 2], "'q == 2': q stands in no model"),
+        ([Parameter("q", 1.0) == 2], "'q == 2': q occurs in no model"),
         ([m_1 + m_2 == math.nan], r"'m_1\+m_2 == nan' holds a number that is not finite"),
         ([m_1 <= math.inf], r"'m_1 <= inf' holds a number that is not finite"),
         ([ca.sqrt(m_1 - 1) == m_2], "is NaN where the fit begins"),

@@ -247,7 +247,7 @@ def test_disturbances_are_those_of_the_joints_of_the_model() -> None:
     assert sizes(disturbance=2e-3) == {"A": 2e-3, "pin": 2e-3, "guide": 2e-3}
     assert sizes(disturbance=2e-3, sliding=0.1) == {"A": 2e-3, "pin": 2e-3, "guide": 0.1}
     assert FixedLagSmoother(watched(slider_crank(disturbance=2e-3)), window=20).estimate.reason
-    with pytest.raises(ProblemError, match="how large the noise of 'A"):
+    with pytest.raises(ProblemError, match="declare the noise of 'A"):
         FixedLagSmoother(watched(slider_crank()), window=20)
 
 

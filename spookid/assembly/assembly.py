@@ -120,8 +120,8 @@ def assemble(
     Args:
         normaliser: numbers of ``priors.normaliser_factor``, (2 n_p + 1,), for a fit at noise that is known.
         sharpness: share of the friction widths that is taken; see ``continuation``.
-        turns: False to have friction that sticks take no notice of a joint that turns within a step.
-        like: an assembly of a problem with the same step. Samples, the guess of the motion, equations and kernels are
+        turns: False if friction that sticks ignores a joint that turns within a step.
+        like: an assembly of a problem with the same step. Samples, the initial motion, equations and kernels are
             taken from it where they are the same; None: everything is built.
 
     Raises:
@@ -243,7 +243,7 @@ def transcribed(
 
 
 def all_factors(problem: Problem, settings: Settings, seen: Sequence[Observed]) -> list[Factor]:
-    """Those of the motion and of what is observed, and what is known beforehand."""
+    """Return the factors of the motion, of the observations and of the priors."""
     written, beliefs = factors(problem, problem.model, settings, seen), priors(problem)
     if beliefs:
         written.append(prior_factor(beliefs, problem.scheme.manifold(problem.model)))
@@ -251,7 +251,7 @@ def all_factors(problem: Problem, settings: Settings, seen: Sequence[Observed]) 
 
 
 def settings_of(problem: Problem) -> Settings:
-    """Symbols of the settings that stand in factors."""
+    """Symbols of the settings in factors."""
     return kept(Settings.of, problem.model, len(problem.channels))
 
 
@@ -292,7 +292,7 @@ def _check(problem: Problem) -> None:
 
 
 def gather(problem: Problem, recording: Recording) -> SampledRecording:
-    """Sample a recording at the problem's steps and guess the states there."""
+    """Sample a recording at the problem's steps and initialize the states there."""
     steps, values = grid(recording, problem.step), problem.guess_on(recording.name)
     still = tuple((name, value) for name, value in values.items() if name not in problem.delays)
     cutoff = math.inf if problem.model.contacts else problem.cutoff  # impacts have no bandwidth

@@ -140,7 +140,7 @@ _ROUNDING = 1e-9
 def check_ranks(model: Model, poses: Array, times: Array, values: Values) -> None:
     """Refuse a constraint whose rows depend on the others in some poses and not in others.
 
-    Its multipliers would have nothing to tell them there, and the motion a freedom that it has nowhere else.
+    Nothing would determine its multipliers there, and the motion would have an additional degree of freedom.
 
     Args:
         poses: along a recording, (N, 7 n_b).
@@ -212,7 +212,7 @@ def given_inertias(model: Model) -> Iterator[Finding]:
 
 
 def check_turns(model: Model, poses: Array, times: Array, values: Mapping[str, float]) -> None:
-    """Refuse a motion in which an angle passes ±π that a constraint takes which poses do not tell.
+    """Refuse a motion in which an angle passes ±π if a constraint depends on its number of turns.
 
     Args:
         poses: q at each step, (N, 7 n_b).
@@ -244,7 +244,7 @@ _MOTIONS = 2
 
 
 def cyclic(problem: Problem) -> list[int]:
-    """Numbers of the coordinates of a tree of joints that no sensor tells and no force depends on.
+    """Indices of the coordinates of a tree of joints that no sensor determines and no force depends on.
 
     Not looked for where loops close, bodies are free, or what acts is not that of joints alone, but for constraints on
     velocities.
@@ -318,13 +318,13 @@ def _uncorrected(problem: Problem) -> list[Finding]:
     asked = problem.estimates_noise and EXTRAPOLATED not in problem.stepper.refuses and problem.step_correction
     effect = (
         f"With {uncorrected(problem)} estimates are those of steps of h = {problem.step:g} s; a smaller step "
-        "tells what they add."
+        "shows their discretization error."
     )
     return [Finding("step.uncorrected", (), {"step": problem.step}, effect)] if asked and uncorrected(problem) else []
 
 
 _STATES = 100
-"""Numbers that the initial guess of a body takes at each step, at least."""
+"""Numbers that the initial states of a body take at each step, at least."""
 _ENTRIES, _BY_WEIGHT = 40, 12
 """Numbers that a fit with its standard errors takes for each structural nonzero of the Jacobian, of estimated noise and
 of given weights; one with half the step beside it takes as many again."""
@@ -338,7 +338,7 @@ def memory(problem: Problem, transcription: Transcription) -> float:
 
 
 def check_states(problem: Problem) -> None:
-    """Refuse a problem whose initial guess alone exceeds memory, before anything is laid out.
+    """Refuse a problem whose initial states alone exceed memory, before anything is laid out.
 
     Raises:
         ProblemError: with its size.

@@ -33,7 +33,7 @@ _NEVER = 1e8
 WIDTH_AT_REST = 0.01
 """Default friction width where no motion is known [rad/s or m/s]."""
 _ROUNDING = 1e-15
-"""Share of a parameter's span, or of 1, below which a guess of either sign is what rounding left of zero."""
+"""Share of a parameter's span, or of 1, below which an initial value of either sign is a rounded zero."""
 IMPULSE_SHARE = 1e-3
 """Width of |λ| in the load-dependent law as a share of the impulse of the mechanism's weight in one step."""
 
@@ -93,9 +93,9 @@ def chosen_numbers(problem: Problem, values: Mapping[str, float], recording: int
 
 
 def magnitude(parameter: Parameter, guess: float) -> float:
-    """Typical size of a parameter: that of its guess, else the span of its bounds, else 1.
+    """Typical size of a parameter: that of its initial value, else the span of its bounds, else 1.
 
-    A guess of either sign that is below the rounding of its bounds' span, or of 1, is a zero: it is no scale.
+    An initial value of either sign below the rounding of its bounds' span, or of 1, is a zero: it is no scale.
     """
     span = parameter.upper - parameter.lower
     otherwise = span if np.isfinite(span) else 1.0
@@ -104,7 +104,7 @@ def magnitude(parameter: Parameter, guess: float) -> float:
 
 
 def sizes(problem: Problem, settings: Settings, constants: Sequence[Constant]) -> tuple[NoiseSize, ...]:
-    """Of a problem whose noise is estimated: one disturbance a unit, but for what is declared, and each sensor's."""
+    """Noise of a problem that estimates it: one process noise a unit, unless declared, and each sensor's."""
     places = {c.symbol.element_hash(): i for i, c in enumerate(constants)}
 
     def place(symbol: ca.SX) -> int:
@@ -157,7 +157,7 @@ def _averaging(problem: Problem, signal: str) -> float:
 
 
 def at_gains(problem: Problem, noise: Sequence[Noise], values: Mapping[str, float], back: bool = False) -> list[Noise]:
-    """Noise of measured efforts as an effort at these gains, from that at their guesses; ``back``: the other way."""
+    """Measured noise as an effort at these gains, from that at their initial values; ``back``: the other way."""
     values, ratios = problem.parameter_set.on(values), {}
     for motor in problem.model.motors:
         if motor.measured and not is_constant(motor.sensitivity):

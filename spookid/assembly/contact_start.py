@@ -111,7 +111,7 @@ def contact_start(
 
 def touching(problem: Problem, unknowns: Array) -> Array | None:
     """u and z of all contacts before each step, and rates behind them, (N, n), from the unknowns of a fit (N, ambient);
-    None without contacts. The first rates, before what touches in the first step, no pose tells."""
+    None without contacts. No pose determines the first rates, before the contacts of the first step."""
     model, law = problem.model, problem.scheme.law
     if not model.contacts:
         return None
@@ -124,7 +124,7 @@ def touching(problem: Problem, unknowns: Array) -> Array | None:
 
 
 def with_first_rates(problem: Problem, unknowns: Array, touched: Array) -> Array:
-    """Unknowns (N, ambient) with the first rates of what ``touching`` tells."""
+    """Unknowns (N, ambient) with the first rates that ``touching`` returns."""
     own = _rates_among(problem)
     unknowns[0, own] = touched[0, -len(own) :]
     return unknowns
@@ -197,8 +197,8 @@ def _own(contact: Contact, place: Array, form: str, step: float, speed: float, s
 
 
 def noise_of(values: Array) -> float:
-    """Standard deviation of white noise, from that quantile of second differences along time that neither impacts set,
-    which are rare, nor rest, where measured poses hardly scatter."""
+    """Standard deviation of white noise, from that quantile of second differences along time that neither rare impacts
+    determine, nor rest, where measured poses have little scatter."""
     second = np.abs(np.diff(values, 2, axis=0))
     return float(np.quantile(second, 0.8) / (1.2816 * np.sqrt(6))) if second.size else 0.0
 
@@ -206,8 +206,8 @@ def noise_of(values: Array) -> float:
 def places_of(
     problem: Problem, sampled: SampledRecording, poses: Array, values: Mapping[str, float] | None = None
 ) -> Array:
-    """Points of the contacts in the frames of their planes, (N, n, 3); ``values`` of parameters in the place of their
-    guesses."""
+    """Points of the contacts in the frames of their planes, (N, n, 3); ``values`` of parameters instead of their
+    initial values."""
     model, values = problem.model, {**problem.guess_on(sampled.recording.name), **(values or {})}
     q = ca.SX.sym("q", model.configuration.ambient)
     rows = ca.vertcat(*(model.contact(contact, q) for contact in model.contacts))
@@ -217,18 +217,18 @@ def places_of(
 Places = NDArray[np.intp]
 
 _SIDE: Places = np.arange(2, 8)
-"""Steps before and after an impact, from the one nearest to it, that tell how its point moves there."""
+"""Steps before and after an impact, from the one nearest to it, that determine how its point moves there."""
 _JUMP = 3.0
-"""Velocities that jump by less than so many of their errors do not tell when."""
+"""Velocities that jump by less than so many of their errors do not determine when."""
 
 
 def begun(
     model: Model, smooth: Guess, samples: Guess, told: Strikes, steps: Grid, values: Mapping[str, float]
 ) -> tuple[Guess, Strikes]:
-    """A guess that jumps at impacts, and these where parabolas on both sides of them meet.
+    """Initial states that jump at impacts, and the impacts where parabolas on both sides of them meet.
 
     Args:
-        smooth, samples: the guess from smoothed sensors, and from their samples as they are.
+        smooth, samples: the initial states from smoothed sensors, and from their samples as they are.
         values: of the parameters.
     """
     times = [list(own) for own in told.times]

@@ -128,7 +128,7 @@ def _check_names(problem: Problem) -> None:
         finite = isinstance(value, Real) and math.isfinite(value)
         fixed = {name, problem.parameter_set.declared_names.get(name)} & set(problem.fixed)
         if not (finite and (fixed or p.lower <= value <= p.upper)):
-            where = f"guess {value!r} of {name!r} is outside [{p.lower:g}, {p.upper:g}]"
+            where = f"initial value {value!r} of {name!r} is outside [{p.lower:g}, {p.upper:g}]"
             raise ProblemError(f"{problem.what}: {where}; move it, or the bounds")
 
 
@@ -148,10 +148,10 @@ def check_recording(problem: Problem, recording: Recording) -> None:
 
 
 def declared_parameters(problem: Problem) -> ParameterSet:
-    """The Parameters that stand in the model, the sensors, the residuals and the constraints, in all recordings.
+    """Return the Parameters of the model, the sensors, the residuals and the constraints, in all recordings.
 
     Raises:
-        ProblemError: for a constraint of which nothing stands in the model, the sensors or the residuals.
+        ProblemError: for a constraint without a Parameter of the model, the sensors or the residuals.
     """
     # At a state of numbers, only Parameters are left as symbols of what a sensor shows.
     model, channels, what = problem.model, problem.channels, problem.what
@@ -168,7 +168,7 @@ def declared_parameters(problem: Problem) -> ParameterSet:
             names = [p.name for p in parameters_in([difference], what)]
             if used.isdisjoint(names):
                 raise ProblemError(
-                    f"{relation.place}: constraint {title!r}: {', '.join(names)} stands in no model, sensor or "
+                    f"{relation.place}: constraint {title!r}: {', '.join(names)} occurs in no model, sensor or "
                     "residual of this problem; relate Parameters that do"
                 )
     several = problem.recordings

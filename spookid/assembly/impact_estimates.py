@@ -102,7 +102,7 @@ def strikes_of(assembly: Assembly, point: Point, chain: int, multipliers: Array)
     """The impacts of a recording in the order of time.
 
     Args:
-        multipliers: λ of each step, (N, n_g); they tell around which steps a fit took impacts.
+        multipliers: λ of each step, (N, n_g); they show around which steps a fit took impacts.
     """
     holding, grid = assembly.problem.model.holding, assembly.sampled[chain].grid
     known = _as_fitted(assembly, chain, multipliers)

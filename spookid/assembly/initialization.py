@@ -88,7 +88,7 @@ def oriented(
 
 
 _TURNS = 8
-"""Angles at which a hinge is tried whose place in its turn nothing has told."""
+"""Angles at which a hinge is tried whose angle nothing determines."""
 
 _WIDTH = 0.01
 """Of what turns from one sign to the other with a rate [rad/s or m/s]."""
@@ -97,7 +97,7 @@ _WIDTH = 0.01
 def reckoned(
     model: Model, channels: Sequence[Channel], measured: Array, motion: Motion, values: Values
 ) -> tuple[Array, list[int]]:
-    """Coordinates of all joints, (N, n_s), and the numbers of those that could be told from no sensor.
+    """Coordinates of all joints, (N, n_s), and the indices of those that no sensor determines.
 
     Args:
         channels: all that there are.
@@ -214,7 +214,7 @@ def guess(
     """States that agree with the filtered observations at zero constraint violation.
 
     Coordinates of a tree of joints place its bodies directly. Closed loops and other sensors are followed along
-    the recording (``tracking``). Coordinates of a tree that no position tells follow from sensors of
+    the recording (``tracking``). Coordinates of a tree that no position determines follow from sensors of
     rates and accelerations (``dead_reckoning``), or stay at rest.
 
     Args:
@@ -288,7 +288,7 @@ def _findings(model: Model, hidden: Sequence[int], untold: Sequence[int]) -> tup
 
 
 def geared(model: Model, sensors: list[Channel], targets: Array, values: Values) -> tuple[list[Channel], Array]:
-    """What is seen, and angles that gears and couplings tell from others where poses do not tell them."""
+    """Return observations, and angles that follow from others by gears and couplings, not by poses."""
     pairs = zip(sensors, targets.T, strict=True)
     seen = {
         (s.sensor.joint, s.sensor.coordinate): _true(s, target, values)

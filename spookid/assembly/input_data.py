@@ -117,7 +117,7 @@ def input_data(
     held: Array | None = None,
     strikes: Strikes | None = None,
 ) -> dict[str, Array]:
-    """Data of the factors that inputs stand in, by their names, (count, n_d).
+    """Data of the factors with inputs, by their names, (count, n_d).
 
     Args:
         values: of the parameters, by name.
@@ -142,7 +142,7 @@ def input_data(
 
 
 def with_late_inputs(model: Model, factors: Sequence[Factor]) -> list[Factor]:
-    """Factors of the motion whose data are A and B of A + B d, in the place of inputs; the same if no delay moves."""
+    """Factors of the motion whose data are A and B of A + B d instead of inputs; the same if no delay is free."""
     places = _moving(model)
     if not places:
         return list(factors)

@@ -275,7 +275,7 @@ def _check_parameters(path: Path, namespace: Mapping[str, Any], problems: Mappin
             continue
         if value.place.rpartition(":")[0] == path.name:
             raise ProblemError(
-                f"{value.place}: Parameter {value.name!r} stands in no problem of this file; "
+                f"{value.place}: Parameter {value.name!r} occurs in no problem of this file; "
                 "put it into a model or remove it"
             )
 

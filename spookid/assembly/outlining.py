@@ -51,8 +51,8 @@ from spookid.transcription.transcription import Point
 MOST_RECORDINGS = 4
 """Those that are animated; of others no poses are sought."""
 _DETERMINED = 1e-3
-"""Share of the largest singular value of what joints and sensors see of the coordinates, from which on they determine
-all of these."""
+"""Share of the largest singular value of the coordinates' effect on joints and sensors, from which on these determine
+all coordinates."""
 
 
 def measured_poses(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> tuple[MeasuredPoses, ...]:

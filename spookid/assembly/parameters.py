@@ -36,7 +36,7 @@ def check_finite(model: Model, channels: Sequence[Channel], values: Mapping[str,
     """Raise ProblemError for what is declared as an expression of Parameters that is not finite.
 
     Args:
-        values: guesses of all Parameters, by name.
+        values: initial values of all Parameters, by name.
     """
     things: tuple[Body | Joint | Motor | Contact | PointLoad, ...]
     things = (*model.bodies, *model.joints, *model.motors, *model.contacts, *model.loads)
@@ -50,24 +50,22 @@ def check_finite(model: Model, channels: Sequence[Channel], values: Mapping[str,
         parameters = parameters_in(expressions, what)
         numbers = [np.array([values[p.name]]) for p in parameters]
         if why := first_cause(ca.veccat(*expressions), parameters, numbers, {p.name: p for p in parameters}):
-            raise ProblemError(f"{what} is not finite at the guesses: {why}; guess its Parameters otherwise")
+            raise ProblemError(f"{what} is not finite at the initial values: {why}; change them")
 
 
 def check_scales(sensors: Sequence[Sensor], motors: Sequence[Motor], values: Mapping[str, float]) -> None:
     """Raise ProblemError for a sensor that would show nothing, or a winding without resistance.
 
     Args:
-        values: guesses of all Parameters, by name.
+        values: initial values of all Parameters, by name.
     """
     for sensor in sensors:
         if any(number(scale, values) == 0 for scale in sensor.each("scale")):
-            raise ProblemError(
-                f"{_what(sensor)} has a scale that is 0 at {_guesses(sensor.each('scale'))}; guess another"
-            )
+            raise ProblemError(f"{_what(sensor)} has a scale that is 0 at {_guesses(sensor.each('scale'))}; change it")
     for motor in motors:
         if motor.resistance is not None and number(motor.resistance, values) == 0:
             raise ProblemError(
-                f"{motor.place}: Motor has a resistance that is 0 at {_guesses([motor.resistance])}; guess another"
+                f"{motor.place}: Motor has a resistance that is 0 at {_guesses([motor.resistance])}; change it"
             )
 
 
@@ -87,7 +85,7 @@ def check_delays(
 
 def _guesses(expressions: Sequence[ca.SX]) -> str:
     names = ", ".join(p.name for p in parameters_in(expressions, "it"))
-    return f"the guess of {names}" if names else "the values given"
+    return f"the initial value of {names}" if names else "the values given"
 
 
 def _what(sensor: Sensor) -> str:
@@ -100,7 +98,7 @@ class ParameterSet:
     """Declared parameters, and the recordings that may have their own."""
 
     declared: tuple[Parameter, ...]
-    """As they stand in the model, in the order of their declaration."""
+    """Those of the model, in the order of their declaration."""
     recordings: tuple[str, ...]
     """Names."""
 
@@ -111,11 +109,11 @@ class ParameterSet:
 
     @cached_property
     def every(self) -> tuple[Parameter, ...]:
-        """All that have a value of their own, those of the recordings in the place of what was declared."""
+        """All that have a value of their own, those of the recordings instead of the declared ones."""
         return tuple(one for p in self.declared for one in self.of(p))
 
     def of(self, declared: Parameter) -> tuple[Parameter, ...]:
-        """The parameters that a declared one stands for."""
+        """Return the parameters that a declared one represents."""
         return tuple(map(declared.of, self.recordings)) if self._differs(declared) else (declared,)
 
     def _differs(self, declared: Parameter) -> bool:
@@ -132,7 +130,7 @@ class ParameterSet:
         return {one.name: p.name for p in self.own for one in self.of(p)}
 
     def check(self, what: str) -> None:
-        """Raise ProblemError if parameters of recordings could not be told apart by name."""
+        """Raise ProblemError if parameters of recordings could not be distinguished by name."""
         twice = next((name for name, count in Counter(self.recordings).items() if count > 1), None)
         if self.own and twice is not None:
             raise ProblemError(
@@ -145,7 +143,7 @@ class ParameterSet:
             raise ProblemError(f"{what} holds {stray.name!r}, which is that of one recording; write the declared one")
 
     def expanded(self, values: Mapping[str, float]) -> dict[str, float]:
-        """Values by the names of all parameters that they speak of; what is said of one recording goes first."""
+        """Return values by the names of all parameters that they set; a value for one recording has priority."""
         found = {}
         for p in self.every:
             name = p.name if p.name in values else self.declared_names.get(p.name, p.name)
@@ -182,7 +180,7 @@ class ParameterSet:
         return np.eye(len(self.recordings))[recording] if self.own else np.zeros(0)
 
     def written(self, factor: Factor) -> Factor:
-        """A factor of declared parameters in those of the recordings; itself if it holds none that they stand for."""
+        """A factor of declared parameters in those of the recordings; itself if it contains none of them."""
         symbols = stacked(self.own)
         if not (self.own and ca.depends_on(factor.residual, symbols)):
             return factor

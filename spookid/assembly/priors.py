@@ -114,7 +114,7 @@ def parameter_constraints(problem: Problem, sizes: Array) -> ParameterConstraint
         sizes: typical ones of the free parameters, (n_p,).
 
     Raises:
-        ProblemError: as ``constraint_rows``, or if no values near the guesses and in their bounds satisfy all.
+        ProblemError: as ``constraint_rows``, or if no values near the initial values and in their bounds satisfy all.
     """
     rows = sorted(constraint_rows(problem), key=lambda row: not row.equal)
     return _made(problem, rows, sizes) if rows else None
@@ -144,7 +144,7 @@ def feasible(problem: Problem, constraints: ParameterConstraints | None, start: 
         if np.isnan(off):
             raise ProblemError(
                 f"{row.relation.place}: constraint {row.title!r} is NaN where the fit begins; correct the number in it "
-                "that is no number, or the guesses at which it has no value"
+                "that is no number, or the initial values at which it has no value"
             )
     left = np.ones(len(rows), dtype=bool)
     for i in range(min(len(rows), _MOST_TRIED)):  # what can go without making the rest satisfiable takes no part
@@ -155,8 +155,8 @@ def feasible(problem: Problem, constraints: ParameterConstraints | None, start: 
     words = " and ".join(dict.fromkeys(f"{row.title!r} ({row.relation.place})" for row in guilty))
     many = len(guilty) > 1
     raise ProblemError(
-        f"{guilty[0].relation.place}: no values of the parameters in their bounds, as near to the guesses as could be "
-        f"looked, satisfy the constraint{'s' * many} {words}; correct {'one of them' if many else 'it'}, or the bounds"
+        f"{guilty[0].relation.place}: no values of the parameters in their bounds and near the initial values "
+        f"satisfy the constraint{'s' * many} {words}; correct {'one of them' if many else 'it'}, or the bounds"
     )
 
 
@@ -211,8 +211,8 @@ def normaliser_factor(parameters: Sequence[Parameter], manifold: Manifold) -> tu
 
 
 def priors(problem: Problem) -> tuple[Belief, ...]:
-    """What is known beforehand of the free parameters, and of inertias that hang on them; those of which each recording
-    has its own for each."""
+    """Return the priors of the free parameters, and of inertias that depend on them. A parameter of each recording has
+    one for each."""
     own = [Belief(p.name, p, *p.prior) for p in problem.free if p.prior is not None]
     of_bodies = [
         replace(belief, title=title, formula=formula)
@@ -224,9 +224,9 @@ def priors(problem: Problem) -> tuple[Belief, ...]:
 
 
 def prior_factor(beliefs: Sequence[Belief], manifold: Manifold) -> Factor:
-    """(value − mean)/sigma of what is known beforehand.
+    """Return the factor (value − mean)/sigma of the priors.
 
-    It stands at the first step of each recording, without its unknowns in it. Its one datum is 1 in the recording that
+    It applies to the first step of each recording, without its unknowns. Its one datum is 1 in the recording that
     carries it and 0 in the others, where its rows are missing.
     """
     present = ca.SX.sym("present")

@@ -51,10 +51,10 @@ if TYPE_CHECKING:  # each is loaded when it is first asked for
 class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     """What is to be identified, from what, and how; it can be solved, simulated and studied.
 
-    Its parameters are those that stand in the model; they are not listed again.
+    Its parameters are those that occur in the model; they are not listed again.
 
     Raises:
-        ProblemError: for settings out of range, a signal that a recording lacks, recordings too short for the step, or
+        ProblemError: for settings out of range, a signal missing in a recording, recordings too short for the step, or
             an unknown name in ``initial`` or ``fixed``.
     """
 
@@ -74,9 +74,9 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     """h [s]; None: 0.01 s, or where efforts of motors are measured and the stepper is of second order what the motion's
     bandwidth asks for, an error of 0.5 % of them; it then follows the recordings given to ``with_``."""
     state_weight: float | Literal["auto"] | None = None
-    """None (or "auto"): the sizes of what disturbs the motion and of the sensors' noise are estimated together with the
+    """None (or "auto"): the standard deviations of process noise and measurement noise are estimated together with the
     parameters (see ``spookid.statistics``). A number is the paper's κ, weight of the squared impulse residuals
-    [1/(N s)²] against the squared observation residuals; ``math.inf`` makes the dynamics hard."""
+    [1/(N s)²] against the squared observation residuals; ``math.inf`` makes the dynamics deterministic."""
     stepper: Stepper = field(default_factory=Variational)
     """How the equations of motion become those of a time step: ``Variational()``, ``Spook()`` or your own."""
     friction: str = "smooth"
@@ -85,23 +85,23 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     as ``"exact"``)."""
     friction_width: float | None = None
     """Slip rate [rad/s] over which smooth dry friction changes its sign; what sticks creeps at a share of it. None: 1 %
-    of the rms of each joint's slip rate in the initial guess (0.01 rad/s without motion). Friction that sticks is taken
+    of the rms of each joint's slip rate in the initial motion (0.01 rad/s at rest). Friction that sticks is taken
     to stop at once below it; with ``"exact"`` it is always the default."""
     cutoff: float = 10.0
-    """Cutoff of the low-pass filter that makes the initial guess [Hz]."""
+    """Cutoff of the low-pass filter of the initial states [Hz]."""
     initial: Mapping[str, float] = field(default_factory=dict)
-    """Guesses by parameter name; where recordings have their own, ``"m"`` speaks of all, ``"m[loaded]"`` of one."""
+    """Initial values by parameter name; where recordings have their own, ``"m"`` sets all, ``"m[loaded]"`` one."""
     step_correction: bool = True
     """True for parameters in continuous time: with ``Variational()`` and estimated noise, fits with h and h/2 are
     extrapolated. False for those in steps of h, as of data simulated so; what other settings give are always these."""
     estimator: str = "auto"
-    """Of fits without a state weight: ``"noise"`` estimates what disturbs the motion, ``"hard"`` takes it for none,
-    with errors from stretches of the recordings; ``"auto"`` takes the second where the data say that it is better
+    """Of fits without ``state_weight``: ``"noise"`` estimates the process noise, ``"hard"`` assumes none, with errors
+    from a jackknife over blocks; ``"auto"`` takes the second where the data show that it is better
     (``Variational()`` with smooth friction, backend "lm"; see ``spookid.estimation.estimator_choice``)."""
     every: int | None = None
     """None: every sample counts, at its own time. A number: only every so many steps are observed (1 in the paper)."""
     fixed: Iterable[str] = ()
-    """Names of parameters that keep their guess; bounds are for estimates, so these may lie outside theirs."""
+    """Names of parameters that keep their initial value; bounds are for estimates, so these may lie outside theirs."""
     place: str = field(default_factory=declared_at, repr=False)
 
     follows_motion = False  # no field: True of a problem whose step was not given
@@ -154,7 +154,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     @cached_property
     def parameter_set(self) -> ParameterSet:
-        """What was declared, and what it stands for in the recordings."""
+        """The declared parameters, and those of the recordings."""
         return declared.declared_parameters(self)
 
     @property
@@ -174,17 +174,17 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     @cached_property
     def guess(self) -> dict[str, float]:
-        """Guess of every parameter, by name."""
+        """Initial value of every parameter, by name."""
         return {p.name: p.guess for p in self.parameters} | self.given
 
     @cached_property
     def given(self) -> dict[str, float]:
-        """Guesses in the place of those declared, by the name of each parameter."""
+        """Initial values that replace the declared ones, by the name of each parameter."""
         return {name: float(value) for name, value in self.parameter_set.expanded(self.initial).items()}
 
     @checked
     def guess_on(self, recording: str | None = None) -> dict[str, float]:
-        """Guess of every parameter, and by the names of what was declared those of a recording; None: of the first."""
+        """Return all initial values by name, and by declared names those of a recording; None: of the first."""
         return self.parameter_set.on(self.guess, recording)
 
     @property
@@ -218,10 +218,10 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
             callback: called with every accepted iterate, of every start; what it raises ends the fit and reaches you.
             warm_start: a solution of the same recordings and step, of any stepper and backend: its states and
                 estimates are the start, those of parameters in ``initial`` and ``fixed`` excepted.
-            starts: how many, if not one: guesses are drawn from priors, both bounds, or else a decade to either side
-                of the guess (of 0: of the size that makes up a tenth of the motion). The best answer that converged is
-                the solution, whose ``basins`` say where all ended. Ctrl-C ends them with the best until then.
-            seed: of these guesses; the same seed draws the same.
+            starts: number of starts: initial values are drawn from priors, both bounds, or else a decade to either side
+                of the given one (of 0: of the size that makes up a tenth of the motion). The solution is the best that
+                converged; its ``basins`` list where all ended. Ctrl-C ends them with the best until then.
+            seed: of these initial values; the same seed draws the same.
             options: the problem's own settings (``step``, ``state_weight``, ``fixed`` ...) and the backend's
                 (``max_iterations``, tolerances: see ``LevenbergMarquardt`` and ``Ipopt``).
 
@@ -318,7 +318,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         """Step the mechanism forward; see ``spookid.studies.simulate``, also for what is returned and for errors.
 
         Args:
-            parameters: values by name, in the place of guesses, or a solution for its estimates.
+            parameters: values by name, instead of initial values, or a solution for its estimates.
             duration: [s]; by default that of the recording.
             initial: positions, or positions and rates, of joints' coordinates by name; arrays (q, v); or a solution.
             recording: which of the problem's recordings gives the inputs and the default start and duration.
@@ -343,7 +343,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return inverse_dynamics(self, parameters, recording, **options)
 
     def payload(self, solution: Solution, recording: Recording, body: str, **options: Any) -> Payload:
-        """What hangs on a body along a recording; see ``spookid.studies.payload``."""
+        """Identify the payload of a body along a recording; see ``spookid.studies.payload``."""
         from spookid.studies.payloads import payload
 
         return payload(self, solution, recording, body, **options)

@@ -59,7 +59,7 @@ class Strikes:
 
 
 def strikes(model: Model, recording: Recording | None, steps: Grid, held: Array) -> Strikes:
-    """The impacts that schedules tell.
+    """Return the impacts that schedules determine.
 
     Args:
         held: as of ``schedule``.
@@ -190,14 +190,14 @@ def impact_data(model: Model, strikes: Strikes, factor: Factor) -> tuple[Array, 
 
 
 def at_switches(held: Array, struck: Array, factor: Factor, order: int, between: bool) -> Mask:
-    """True for the rows of an observation that no smooth motion tells, (count,): of rates or accelerations at a step at
-    which a contact takes hold or lets go, for these jump there, and of all that an impact stands between.
+    """True for the rows of an observation that no smooth motion predicts, (count,): of rates or accelerations at a step
+    at which a contact closes or opens, for these jump there, and of all that an impact lies between.
 
     Args:
         held: as of ``schedule``.
         struck: as of ``Strikes``.
         order: how many time derivatives it sees.
-        between: True of samples between the steps, which all states around them tell.
+        between: True of samples between the steps, which all states around them determine.
     """
     switched, hit = np.zeros(len(held) + 1, dtype=bool), np.any(struck, axis=1)
     switched[1:-1] = np.any(held[1:] != held[:-1], axis=1) & (order > 0)

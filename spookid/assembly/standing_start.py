@@ -35,8 +35,8 @@ from spookid.transcription.factor import Constant, Factor, Group
 from spookid.transcription.transcription import Point, Transcription
 
 PLACE = "place"
-"""Name of the factor that keeps a mechanism, or coordinates of its joints, where they begin; its data are the guess of
-the first configuration."""
+"""Name of the factor that keeps a mechanism, or coordinates of its joints, where they begin; its data are the initial
+first configuration."""
 _MOTION = "motion of contacts"
 _NEAR = 1e-3
 """How near it is kept [m, rad]: a number that nothing depends on, small against what contacts know of one another."""
@@ -60,8 +60,8 @@ def stands_free(model: Model) -> bool:
 
 
 def place_factors(problem: Problem, settings: Settings) -> list[Factor]:
-    """Rows that keep the first free body where it begins, along the directions that nothing tells, or coordinates of
-    joints that nothing tells: none or one."""
+    """Residuals that keep the first free body where it begins, along the directions that nothing determines, or such
+    coordinates of joints: none or one."""
     model = problem.model
     if not stands_free(model):
         return _kept(problem, settings, cyclic(problem))
@@ -98,7 +98,7 @@ def _kept(problem: Problem, settings: Settings, numbers: Sequence[int]) -> list[
 
 
 def place_data(model: Model, guess: Guess) -> Array:
-    """Its data from a guess of the motion, (1, 7) or (1, n_s)."""
+    """Return its data from an initial motion, (1, 7) or (1, n_s)."""
     if not stands_free(model):
         return contiguous(guess.displacements[:1])
     states = guess.states

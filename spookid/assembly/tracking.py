@@ -207,9 +207,9 @@ def state_at(model: Model, d: ca.SX, rate: ca.SX, acceleration: ca.SX) -> State:
 _STIFF = 1e4
 """Weight of the constraints against observations that contradict them: what remains of them is 1e-8 of the noise."""
 _TIE = 1e-6
-"""Weight of the way from the step before, which settles what rows leave free."""
+"""Weight of the change from the step before, which determines what rows leave free."""
 _MOST_CORRECTIONS, _MOST_IN_WINDOW = 50, 20
-"""Steps that do not settle in a window are begun again nearer by."""
+"""Steps that do not converge in a window are begun again nearer by."""
 _SETTLED = 1e-9
 """A correction after which the next one is rounding [rad or m]."""
 _GAINED = 1e-8
@@ -223,7 +223,7 @@ _JUMP = 4.0
 _ROUNDING = 1e-6
 """Of ways between neighbours [rad or m]."""
 _FIRST_WINDOW = 32
-"""Steps; each window is twice as long as one that was believed whole."""
+"""Steps; each window is twice as long as one that was accepted whole."""
 _LONGEST_WINDOW = 4096
 
 

@@ -59,7 +59,7 @@ def sample_errors(
 
 
 def sample_places(assembly: Assembly, one: Observed, chain: int) -> Array:
-    """Where what each row's sample shows took place, by the guesses of delays, in steps from the first state of a
+    """Return when each row's sample was measured, by the initial values of delays, in steps from the first state of a
     recording, (count, rows)."""
     factor = next(f for f in assembly.transcription.factors if f.name == one.name)
     problem, sampled, rows = assembly.problem, assembly.sampled[chain], len(one.rows)
@@ -219,7 +219,7 @@ def unwrapped_signals(predicted: Array, periods: Sequence[float | None]) -> Arra
 
 
 def stamped(problem: Problem, shown: Array, values: Mapping[str, float]) -> Array:
-    """What sensors show at the steps, (N, n_o), continuous in time, as their signals are stamped: those that are late
+    """Return what sensors show at the steps, (N, n_o), continuous in time, as their signals are timestamped: late ones
     show what was before, and the first value until anything was.
 
     Args:

@@ -26,9 +26,9 @@ from spookid.transcription.transcription import Chain, Point, Transcription
 _SAMPLES = 100
 """Of measured values in a block, or a few more."""
 _BLOCKS = 2
-"""In a row that are told: a parameter that has changed is found in a shorter time, and then there is no need."""
+"""Number in a row until one is reported: a changed parameter is found in a shorter time."""
 _FALSE = 1e-9
-"""How probable a block is that is told although the noise is white and as large as it is said to be."""
+"""Probability of a reported block although the noise is white and as large as it is said to be."""
 
 
 class ChiSquareTest:
@@ -94,7 +94,7 @@ def unsettled(core: FixedLag, iterations: int, start: float, step: float) -> str
     found = fault(window, Point((contiguous(core.states),), core.parameters), derivatives=False)
     if not found:
         return f"after {iterations} steps the estimates were still moving"
-    return f"{found}; no estimate goes on from there: write it otherwise, or begin anew with bounds that keep off"
+    return f"{found}; no estimate continues from there: write it otherwise, or begin anew with bounds that exclude it"
 
 
 def of_parameters(problem: Transcription, values: Array, covariance: Array) -> tuple[Array, dict[str, str]]:
@@ -125,7 +125,7 @@ def inverse(covariance: Array) -> Array:
 
 
 def carried(slopes: Array, covariance: Array) -> Array:
-    """Covariance of what has these slopes; NaN where it hangs on what is not known."""
+    """Covariance of what has these slopes; NaN where it depends on what is not known."""
     unknown = np.isnan(np.diag(covariance))
     if not np.any(unknown):
         return np.asarray(slopes @ covariance @ slopes.T)
@@ -155,20 +155,20 @@ class OnlineEstimate(Tabular):
     covariance: Array
     """Of the parameters, (n_p, n_p); NaN in the rows of those without a standard error."""
     step_errors: Mapping[str, float] = field(default_factory=dict)
-    """What steps of h add to the parameters, by name, which is taken from ``values``: as the solution tells it that the
-    smoother began with; the standard errors know that they may change with the motion."""
+    """Discretization error of the parameters, by name, which is subtracted from ``values``: that of the initial
+    solution; the standard errors consider that it may change with the motion."""
     positions: Mapping[str, float] = field(default_factory=dict)
     """Coordinates of the joints at the newest step, by their labels [rad or m]."""
     rates: Mapping[str, float] = field(default_factory=dict)
     """How they change [rad/s or m/s]."""
     position_errors: Mapping[str, float] = field(default_factory=dict)
-    """Standard errors of the coordinates; NaN where the data do not tell them."""
+    """Standard errors of the coordinates; NaN where the data do not determine them."""
     rate_errors: Mapping[str, float] = field(default_factory=dict)
     """Standard errors of the rates, likewise."""
     variables: Mapping[str, Array] = field(default_factory=dict)
     """Of a graph its variables at the newest step, by name."""
     variable_errors: Mapping[str, Array] = field(default_factory=dict)
-    """Standard errors in their tangent directions; NaN where the data do not tell them."""
+    """Standard errors in their tangent directions; NaN where the data do not determine them."""
     state_covariance: Array
     """Of the coordinates of joints, then their rates, (2 n_s, 2 n_s); of all variables of a graph in their tangent."""
     q: Array = field(default_factory=lambda: np.zeros((0, 7)))

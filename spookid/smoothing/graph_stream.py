@@ -53,7 +53,7 @@ class GraphStream:
         return self.core.first + self.core.steps - 1
 
     def take(self, t: object, values: object) -> None:
-        """Take samples of a step, and estimate what they tell; see ``FixedLagSmoother.update``."""
+        """Take samples of a step, and update the estimates; see ``FixedLagSmoother.update``."""
         what = self.graph.what
         time, finite = checked(what, frozenset(self.graph.signals), t, values)
         if self.newest < 0:
@@ -67,7 +67,7 @@ class GraphStream:
             )
         if step - self.newest > _LEAP:
             raise ProblemError(
-                f"{what}: time leaps to {time:.12g} s, over {step - self.newest} steps; give stamps in seconds of one "
+                f"{what}: time leaps to {time:.12g} s, {step - self.newest} steps; give timestamps in seconds of one "
                 "clock, or begin a new smoother there"
             )
         known = self._values.get(step, {})

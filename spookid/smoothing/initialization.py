@@ -101,8 +101,8 @@ def from_solution(problem: Problem, known: object, corrects: bool) -> Initializa
 
     Args:
         problem: as it is smoothed.
-        corrects: True if what steps of h add is to be taken from the estimates. Noise is then that of steps of h, which
-            takes what they add for a disturbance.
+        corrects: True to subtract the discretization error from the estimates. Noise is then that of steps of h, whose
+            process noise contains this error.
 
     Raises:
         ProblemError: for a problem that has another number of recordings than one, or a solution that is none of it.
@@ -112,7 +112,7 @@ def from_solution(problem: Problem, known: object, corrects: bool) -> Initializa
         raise ProblemError(f"{what}: start is {shown(known)}; give a Solution of the problem")
     if len(problem.recordings) != 1:
         raise ProblemError(
-            f"{what} has {len(problem.recordings)} recordings, and a stream goes on from one; give "
+            f"{what} has {len(problem.recordings)} recordings, and a stream continues from one; give "
             "problem.with_(recordings=[...]) with that one, and its solution"
         )
     delays = {name: known.values[name] for name in free_delays(problem) if name in known.values}
@@ -122,7 +122,7 @@ def from_solution(problem: Problem, known: object, corrects: bool) -> Initializa
         warm, of_noise = _noise_of_steps(problem, known.values, warm)
     found = fit(problem, LevenbergMarquardt(), None, Start(warm, hold=True))
     if found.outcome.status in (Status.DIVERGED, Status.STALLED):
-        raise ProblemError(f"{what}: no fit goes on from start ({found.outcome.detail}); solve the problem again")
+        raise ProblemError(f"{what}: no fit continues from start ({found.outcome.detail}); solve the problem again")
     assembly = found.assembly
     (sampled,), (states,) = assembly.sampled, found.point.states
     observed = _roomier(assembly)
@@ -181,8 +181,8 @@ def _step_errors(found: Fit) -> tuple[Array, list[Finding]]:
 
 
 def from_guess(problem: Problem, recording: Recording, constants: Array | None = None) -> Initialization:
-    """At the guesses. ``constants``: numbers of the noise, of widths and the like; None for the noise that the problem
-    declares."""
+    """Begin at the initial values. ``constants``: numbers of the noise, of widths and the like; None for the noise that
+    the problem declares."""
     problem = problem.with_(recordings=[recording])
     assembly = assemble(problem)
     values = assembly.transcription.constants.copy() if constants is None else constants
@@ -205,8 +205,8 @@ def check_noise(problem: Problem) -> None:
     what = problem.what
     if unknown:
         raise ProblemError(
-            f"{what} does not say how large the noise of {unknown[0]!r} is; give the smoother start=, a solution of "
-            "the first seconds, or declare sigma of each sensor and disturbance of each joint"
+            f"{what} does not declare the noise of {unknown[0]!r}; give the smoother start=, a solution of the first "
+            "seconds, or declare sigma of each sensor and process noise of each joint"
         )
     if problem.friction_width is None and any(joint.rubs for joint in problem.model.joints):
         raise ProblemError(
@@ -218,7 +218,7 @@ def check_noise(problem: Problem) -> None:
 def without_end(
     problem: Problem, settings: Settings, constants: Sequence[Constant], observed: Sequence[Observed]
 ) -> Transcription:
-    """The transcription of a recording that goes on, with these numbers."""
+    """Return the transcription of an endless recording with these numbers."""
     name = problem.recordings[0].name if problem.recordings else "stream"
     chain = Chain(name, _ENDLESS, {}, {}, problem.parameter_set.chosen(0))
     return transcribed(problem, all_factors(problem, settings, observed), constants, [chain])
@@ -234,8 +234,8 @@ _MOST = 1e7
 
 
 def with_least_noise(assembly: Assembly, point: Point) -> Array:
-    """Numbers of the constants, disturbances no smaller than those whose equations of motion leave digits to sensors.
-    ``point``: where slopes are looked at."""
+    """Numbers of the constants, with process noise large enough that the equations of motion leave digits to sensors.
+    ``point``: where slopes are evaluated."""
     problem, numbers = assembly.transcription, assembly.transcription.constants.copy()
     largest: dict[str, float] = {}
     sensors = 0.0

@@ -47,7 +47,7 @@ class SensorRows:
     Args:
         observed: which samples make the rows of which factor, for the problem's channels.
         factors: by name.
-        delays: by which each channel is late at the guesses [s].
+        delays: by which each channel is late at the initial values [s].
         start, step: time of step 0 and between steps [s].
     """
 
@@ -173,7 +173,7 @@ class InputRows:
 
     Args:
         factors: all of the problem's.
-        values: of the parameters, by name, at the guesses.
+        values: of the parameters, by name, initially.
         start, step: time of step 0 and between steps [s].
     """
 
@@ -192,7 +192,7 @@ class InputRows:
         self._lines = {one.signal for one in self._inputs if one.hold == "linear"}
         self._plain = {one.signal for one in self._inputs if is_constant(one.delay) and not self._delays[one.signal]}
         self._plain -= self._lines
-        """Signals that change nothing before their stamps."""
+        """Signals that change nothing before their timestamps."""
         self._none = {f.name: np.zeros(len(f.rows), dtype=np.bool_) for f in self._taking}
         self._given: dict[str, dict[int, Array]] = {f.name: {} for f in self._taking}
         """The data of each row of each factor."""
@@ -232,7 +232,7 @@ class InputRows:
 
     def stopped(self, now: float) -> dict[str, float]:
         """Times of the last samples [s] of signals that have had none for long, at a time [s]: for some of their median
-        intervals, and longer than between any of the latest, for an input may be told only when it changes."""
+        intervals, and longer than between any of the latest, for an input may be sent only when it changes."""
         found = {}
         for signal, intervals in self.intervals.items():
             last = self.samples[signal][-1][0] if self.samples[signal] else now
@@ -286,7 +286,7 @@ class InputRows:
                 yield from ((name, first + i, row.copy()) for i, row in enumerate(rows))
 
     def rows(self, lowest: int, newest: int) -> dict[str, tuple[int, Array]]:
-        """Data of the factors that inputs stand in, by their names: the number of the first row and (n, n_d), of rows
+        """Data of the factors with inputs, by their names: the number of the first row and (n, n_d), of rows
         from a lowest one on whose steps are there."""
         begin = max(lowest - _BESIDE, 0)
         end = max(newest + 1, begin + self._reach + 1)

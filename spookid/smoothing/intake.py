@@ -124,7 +124,7 @@ class Samples:
 
     def findings(self, now: float) -> tuple[Finding, ...]:
         """What is to be known of samples that are left out, and of inputs that have none at a time [s]."""
-        said = "input {!r} has no sample after {:.6g} s, and is held at that one: estimates since then hang on it"
+        said = "input {!r} has no sample after {:.6g} s, and is held at that one: estimates since then depend on it"
         stopped = self.inputs.stopped(now).items()
         held = (Finding("input.stopped", (name,), {"since": t}, said.format(name, t)) for name, t in stopped)
         return (*held, *self._left_out.findings)
@@ -140,7 +140,7 @@ class Samples:
         return self.sensors.renew(newest, set_data) or renewed
 
     def forget(self, first: int) -> None:
-        """Forget what no step from one on hangs on."""
+        """Forget what no step from one on depends on."""
         self.sensors.forget(first)
         self.inputs.forget(first)
 
@@ -207,7 +207,7 @@ def refuse_second(what: str, t: float, names: Iterable[str]) -> None:
 _LATEST = 100
 """Samples over which a share is taken, older ones counting less and less."""
 _MUCH, _LITTLE = 0.1, 0.05
-"""Shares from which it is told, and below which it is told no more."""
+"""Shares from which it is reported, and below which it is reported no more."""
 _WHY = {
     "late": "samples come after their step has left the window, and are left out: take a longer window",
     "crowded": (

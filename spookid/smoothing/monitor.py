@@ -34,12 +34,12 @@ class Monitor(metaclass=Checked):
         for change in monitor.changes:
             print(change.words())
 
-    When what leaves the window speaks for a change, the data since then are smoothed once more, with parameters that
-    are others from there on; a change is told if these say so, too. What was known of the parameter before is then
-    forgotten: estimates and test go on with what the data since tell of it, and what all data tell of the others. An
-    update that looks at a change takes as long as all updates since its onset, and little is told before it is known
-    how far estimates scatter: nothing in the first 230 steps. What is told while an input has stopped is of wrong
-    forces: it is forgotten, and no change is looked for there.
+    If steps that leave the window indicate a change, the data since then are smoothed once more, with other parameters
+    from there on. A change is reported if these data confirm it. Earlier knowledge of the parameter is then discarded:
+    estimates and test continue with the data since the change, and with all data for the others. An update that tests a
+    change takes as long as all updates since it. Nothing is reported in the first 230 steps, before the scatter of the
+    estimates is known. While an input has stopped, forces are wrong: the data are discarded, and no change is looked
+    for there.
 
     Args:
         smoother: whose samples are watched, from here on through ``update``.
@@ -64,7 +64,7 @@ class Monitor(metaclass=Checked):
         self._look()
 
     def update(self, t: float, values: Mapping[str, Any]) -> OnlineEstimate:
-        """Take samples; see ``FixedLagSmoother.update``. A change that they tell is then the last of ``changes``."""
+        """Take samples; see ``FixedLagSmoother.update``. A change that they show is then the last of ``changes``."""
         estimate = self.smoother.update(t, values)
         self._reruns.take(t, values)
         return self._look() or estimate
@@ -120,7 +120,7 @@ class Monitor(metaclass=Checked):
 
     def save(self, path: str | PathLike[str], also: Mapping[str, Any] | None = None) -> None:
         """Write smoother and test to a file, whole or not at all; ``resume`` reads it. Changes that were found before
-        are not in it, and onsets before it cannot be smoothed once more.
+        are not in it, and earlier change points cannot be smoothed once more.
 
         Args:
             also: further arrays, by names, which ``resume`` leaves alone.
@@ -134,7 +134,7 @@ class Monitor(metaclass=Checked):
 
     @classmethod
     def resume(cls, problem: Problem, path: str | PathLike[str]) -> Self:
-        """One that goes on where another was saved.
+        """Return one that continues where another was saved.
 
         Args:
             problem: the very problem that its smoother was made with.
@@ -161,7 +161,7 @@ _APART, _LATER = 10, 50
 _NEW, _KEPT = 200, 1000
 """Marks that are so many steps old are thinned, and forgotten."""
 _NEAR = 0.5
-"""Share of the time since an onset by which the first mark may lie after it to be taken for it."""
+"""Share of the time since a change point by which the first mark may lie after it to be taken for it."""
 
 
 class Reruns:
@@ -199,12 +199,12 @@ class Reruns:
     def since(
         self, onset: float, smoother: FixedLagSmoother, values: Array, slope: Array, information: Array
     ) -> tuple[float, Array, Array, Array] | None:
-        """What data since an onset tell of parameters that are others from there on.
+        """Estimate parameters that change at a change point from the data since then.
 
         Args:
-            onset: [s]; the last mark before it is taken.
+            onset: change point [s]; the last mark before it is taken.
             values: where the parameters begin, (n_p,).
-            slope: what is known of them beforehand: slope of the cost there, (n_p,), and
+            slope: their prior: slope of the cost there, (n_p,), and
             information: its curvature, (n_p, n_p).
 
         Returns:
@@ -229,8 +229,8 @@ class Reruns:
         return before[-1] if before else next(iter(after), None)
 
     def adopted(self, smoother: FixedLagSmoother, values: Array, slope: Array, information: Array) -> FixedLagSmoother:
-        """The smoother that goes on after a change: the last run, or if there was none, one with other parameters from
-        now on, of which this is known. Marks of before are forgotten."""
+        """Return the smoother that continues after a change: the last run, or if there was none, one with other
+        parameters from now on and this prior. Marks of before are forgotten."""
         run = smoother.begun_at(smoother.mark(), values, slope, information) if self._last is None else self._last
         self._marks, self._samples, self._gone, self._last = [], [], 0, None
         return run

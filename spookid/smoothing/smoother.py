@@ -37,9 +37,9 @@ class FixedLagSmoother(metaclass=Checked):
     """Parameters and motion while data come in: a window of steps, and what has left it as information.
 
     The states in the window and the parameters are estimated anew with every step, from all samples in it. Steps that
-    leave it are marginalized: what they tell of the parameters and of the states that follow is kept, so that estimates
-    are those of all data, and neither time nor memory of an update grow. Noise keeps the size that it has in the
-    beginning; ``findings`` of the estimates say if residuals are larger. ::
+    leave it are marginalized: their information on the parameters and on the states that follow is kept. Estimates are
+    therefore those of all data, and neither time nor memory of an update grow. Noise keeps its initial size;
+    ``findings`` of the estimates report residuals that are larger. ::
 
         first = problem.with_(recordings=[recording.between(0, 2)])
         smoother = FixedLagSmoother(first, seconds=0.2, start=first.solve())
@@ -49,11 +49,11 @@ class FixedLagSmoother(metaclass=Checked):
         problem: a Problem with smooth friction, or a Graph, whose sigmas are its noise and whose samples are at its
             steps: the first update is that of step 0.
         window: steps in the window.
-        seconds: its length [s], in the place of ``window``.
-        start: a Solution of the problem, which has one recording: the stream goes on behind it, and its noise, widths
-            of friction, estimates and states are those to begin with; what steps of h add is taken from estimates as
-            the problem asks (``step_correction``). Without it the stream begins at its first sample, from the guesses,
-            and the problem declares all noise. Of a graph where the variables of step 0 begin, and Parameters, by name:
+        seconds: its length [s], instead of ``window``.
+        start: a Solution of the problem, which has one recording. The stream continues behind it, from its noise,
+            friction widths, estimates and states; discretization errors are subtracted from estimates as the problem
+            asks (``step_correction``). Without it the stream begins at its first sample, from the initial values, and
+            the problem declares all noise. For a graph: the variables of step 0, and Parameters, by name:
             ``{"q": system.assembled(...)}``.
         iterations: Gauss–Newton steps of an update at the most.
 
@@ -96,7 +96,7 @@ class FixedLagSmoother(metaclass=Checked):
             self._waiting = Waiting(declared, self._window, corrects=problem.corrects)
 
     def update(self, t: float, values: Mapping[str, Any]) -> OnlineEstimate:
-        """Take samples of some signals, and estimate what they tell.
+        """Take samples of some signals, and update the estimates.
 
         Samples may come in any order: those of a step in the window count as if they had come in time, older ones are
         left out and counted in ``intake``. NaN and None are no samples. After ten windows without any sample, or 100
@@ -142,7 +142,7 @@ class FixedLagSmoother(metaclass=Checked):
 
     @property
     def released_until(self) -> float:
-        """Time of the oldest step in the window [s], where what ``released`` tells ends; NaN before there is one."""
+        """Time of the oldest step in the window [s], where the data of ``released`` end; NaN before there is one."""
         return math.nan if self._stream is None else self._stream.time(self._stream.core.first)
 
     @property
@@ -202,7 +202,7 @@ class FixedLagSmoother(metaclass=Checked):
 
     @classmethod
     def resume(cls, problem: Problem, path: str | PathLike[str]) -> Self:
-        """A smoother that goes on where one was saved, with the same digits.
+        """Return a smoother that continues where one was saved, with the same digits.
 
         Args:
             problem: the very problem that it was made with.

@@ -24,7 +24,7 @@ from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Group
 
 _LEAP = 100_000_000
-"""Steps by which time may leap ahead; more is a clock that was set, or stamps of another unit."""
+"""Steps by which time may leap ahead; more is a clock that was set, or timestamps in another unit."""
 _GAP, _SHORT = 10, 100
 """Windows without a sample, and steps at the least, behind which the states begin anew."""
 
@@ -122,8 +122,8 @@ class Stream:
         return cls(problem, initial.settings, core, initial.observed, name, start, *told)
 
     def resumed_behind(self, initial: Initialization, counts: Intake) -> Stream:
-        """A stream with other states, behind a gap; what is known of the parameters goes on. ``counts``: of all samples
-        before those of the first states."""
+        """Return a stream with other states, behind a gap, which keeps the estimates of the parameters. ``counts``: of
+        all samples before those of the first states."""
         told = replace(initial, step_errors=self.correction.amounts, findings=self.findings)
         new = Stream._empty(told, self.core.window, self.core.iterations)
         new.correction = self.correction
@@ -174,7 +174,7 @@ class Stream:
         return self.core.first + self.core.steps - 1
 
     def take(self, t: object, values: object) -> None:
-        """Take samples, and estimate what they tell; see ``FixedLagSmoother.update``."""
+        """Take samples, and update the estimates; see ``FixedLagSmoother.update``."""
         time, finite = self.samples.checked(t, values)
         self.samples.add(time, finite, self.core.first)
         self.now, self.iterations = max(self.now, time), 0
@@ -206,14 +206,14 @@ class Stream:
         return self.start + self.problem.step * step
 
     def is_behind_gap(self, t: object, values: object) -> bool:
-        """True if samples come so long after all others that the window would tell nothing of the motion any more;
-        raises ProblemError as ``take``, and for a time far ahead of all others."""
+        """Return True if samples come so long after all others that the window would no longer determine the motion.
+        Raises ProblemError as ``take``, and for a time far ahead of all others."""
         time, _ = self.samples.checked(t, values)
         steps = (time - max(self.now, self.start)) / self.problem.step
         if steps > _LEAP:
             raise ProblemError(
                 f"{self.problem.what}: time leaps from {self.now:.12g} to {time:.12g} s, "
-                f"over {steps:.3g} steps; give stamps in seconds of one clock, or begin a new smoother there"
+                f"over {steps:.3g} steps; give timestamps in seconds of one clock, or begin a new smoother there"
             )
         return steps > longest_gap(self.core.window)
 

@@ -21,13 +21,13 @@ from spookid.smoothing.intake import Intake, checked, refuse_second, signals
 from spookid.smoothing.stream import Stream, longest_gap
 
 _FIRST, _LEAST = 20, 2
-"""Steps from which the first states are guessed, at the most and at the least."""
+"""Steps from which the first states are initialized, at the most and at the least."""
 _KEPT = 10
 """Times as long as that is kept while a signal does not come."""
 
 
 class Waiting:
-    """Samples from which first states will be guessed.
+    """Samples from which first states will be initialized.
 
     Args:
         problem: as it is smoothed, with all noise declared.
@@ -166,5 +166,5 @@ class Waiting:
 def _with_steps(step: float) -> Finding:
     """That estimates are not those of continuous time."""
     effect = f"Estimates are those of steps of {step:g} s, and not of continuous time as those of a fit;"
-    advice = "start=, a solution of the first seconds, tells what a step adds."
+    advice = "start=, a solution of the first seconds, determines the discretization error."
     return Finding("step.uncorrected", (), {"step": step}, effect, advice=advice)
