@@ -245,7 +245,7 @@ def check_shown(problem: Problem, study: str) -> None:
         raise ProblemError(f"{what} has joints whose positions are no numbers; {study} is for hinges and sliders")
     if loaded := [joint.name for joint in problem.model.joints if joint.follows_load]:
         raise ProblemError(
-            f"{what}: friction of {loaded[0]!r} hangs on its load, which no motion shows; make it coulomb"
+            f"{what}: friction of {loaded[0]!r} depends on its load, which no motion shows; make it coulomb"
         )
     if own := [p.name for p in problem.parameter_set.own if p.name not in problem.fixed]:
         raise ProblemError(f"{what} has another {own[0]!r} in each recording; {study} has one, so fix it")
