@@ -276,7 +276,7 @@ def test_unused_parameter(tmp_path):
 
 def test_parameter_of_one_of_several_problems_is_used(tmp_path):
     text = TWO + "k = Parameter('k', 1)\nproblems['other'] = pendulum('other')\n"
-    assert "Parameter 'k' stands in no problem" in refusal(f"{written(tmp_path, text)}::coarse")
+    assert "Parameter 'k' occurs in no problem" in refusal(f"{written(tmp_path, text)}::coarse")
     path = written(tmp_path, text.replace("pendulum('other')", "pendulum('other', viscous=k + b)"))
     assert load_problem(f"{path}::coarse").name == "swing_coarse"
 

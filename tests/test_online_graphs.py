@@ -131,7 +131,7 @@ def test_what_a_graph_cannot_take_is_refused() -> None:
         smoother.update(1.001, {})
     with pytest.raises(ProblemError, match="no signal 'gyro'"):
         smoother.update(1.002, {"gyro": 1.0})
-    with pytest.raises(ProblemError, match="time leaps to 1000000 s, over 499999500 steps"):
+    with pytest.raises(ProblemError, match="time leaps to 1000000 s, 499999500 steps"):
         smoother.update(1e6, {})
     with pytest.raises(ProblemError, match="cannot be saved while it is smoothed"):
         smoother.save("nowhere")
