@@ -16,6 +16,8 @@ from spookid.records import dataclass
 
 Mode = Literal["position", "velocity", "effort"]
 
+_NUMBERS = ("torque_constant", "resistance", "supply", "back_emf", "duty_limit", "current_limit")
+
 
 @dataclass(frozen=True, eq=False)
 class DCDrive:
@@ -47,7 +49,7 @@ class DCDrive:
 
     def __post_init__(self) -> None:
         what = f"{declared_at()}: DCDrive"
-        for name in ("torque_constant", "resistance", "supply", "back_emf", "duty_limit", "current_limit"):
+        for name in _NUMBERS:
             value = getattr(self, name)
             if value is not None and not (name == "supply" and isinstance(value, str)):
                 object.__setattr__(self, name, symbolic(value, f"{what}: {name}"))
@@ -64,21 +66,14 @@ class DCDrive:
 
     def expressions(self) -> list[ca.SX]:
         """All that may hold a Parameter."""
-        values = (
-            self.torque_constant,
-            self.resistance,
-            self.supply,
-            self.back_emf,
-            self.duty_limit,
-            self.current_limit,
-        )
+        values = (getattr(self, name) for name in _NUMBERS)
         return [value for value in values if isinstance(value, ca.SX)]
 
 
 class Servo(Load):
     """A drive that follows a command u: τ = sat(k_p (u − q) + k_d (u̇ − s) + feedforward), q and s of its joint.
 
-    It is one of a model's motors. Fits, simulation, checks and experiment designs take its commands as inputs. ::
+    It is one of a model's motors. Fits, simulation and checks take its commands as inputs. ::
 
         Servo(hinge, "goal", kp=kp, kd=kd, delay=d, limit=tau_max)
         Servo(hinge, "goal", kp=G * kp, drive=DCDrive(torque_constant=k, resistance=R, supply="vin"), enabled="on")

@@ -60,37 +60,12 @@ def simulate(
     substeps: int | None = None,
     progress: Progress | None = None,
 ) -> Recording:
-    """Step the mechanism of ``problem`` forward.
+    """Step the mechanism forward; arguments, result and errors are those of ``Problem.simulate``.
 
-    With ``Variational()`` and smooth friction the motion is that of continuous time: each step is divided until all
-    together stand still to 1e-6 m and rad (``stepping.exact``), in 256 parts at the most; a RuntimeWarning says where
-    that is not enough, and another that a simulation is going to take long. ``Spook()``, and friction that sticks, take
-    the steps as they are declared. ``substeps=1`` gives the motion of the problem's own steps in poses: fits without a
-    correction for the step estimate its parameters with ``Model(coordinates="maximal")``. With friction ``"mpcc"`` it
-    steps as with ``"exact"``: the law is one, and only fits state it in two forms.
-
-    Args:
-        parameters: values by name, in the place of the problem's guesses, or a solution for its estimates.
-        duration: [s]; by default that of the recording.
-        initial: position [rad or m], or (position, rate), of each joint's coordinate by its name: ``{"pin": 0.5}``,
-            of a joint of several ``{"slot along": 0.4, "slot turn": (1.0, 25.0)}``; those not named are at rest,
-            where their springs are. Or arrays (q, v) of shapes (n_b, 7), (n_b, 6), or a solution for its first
-            state. None: the first state of the parameters if these are a solution, else the initial guess from the
-            recording, else all joints at rest.
-        recording: which of the problem's recordings gives the inputs and the default start and duration.
-        inputs: a recording of the motors' signals to use instead; without any they are zero.
-        noise: a solution, for the noise it found; or sizes by name, disturbances of joints [N m/√Hz or N/√Hz] and
-            standard deviations of signals. None: nothing is random.
-        seed: of the random numbers.
-        substeps: equal parts that each step is taken in; by default as above.
-        progress: wraps the iteration over the steps, as a progress bar does.
-
-    Returns:
-        a Recording at the steps, with the observed signals (angles continuous in time), the inputs, and q and v.
-
-    Raises:
-        ProblemError: for unknown names, a shape that does not fit, or no duration.
-        StepFailedError: if a step has no solution.
+    With ``Variational()`` and smooth friction each step is divided until the motion converges to 1e-6 m and rad
+    (``stepping.exact``), into 256 parts at most. A RuntimeWarning reports that this is not enough, or that the
+    simulation will take long. ``substeps=1`` gives the motion of the problem's own steps in poses: fits without a
+    correction for the step estimate its parameters with ``Model(coordinates="maximal")``.
     """
     if seed < 0:
         raise ProblemError(f"{problem.place}: seed is {shown(seed)}; give a whole number from 0 on")
