@@ -133,6 +133,7 @@ _DRAWN = """Parameters are drawn together, with the correlations of RESULT, with
 with inertias that no body has is made again. With --to and --files each draw is a
 robot's file of its own, which MuJoCo or another simulator loads.
 """
+_DOCTOR = "It ends with status 3 if a required package is missing or too old, or if the test fit fails.\n"
 _PLANNED = """Joint angles are Fourier series or splines from rest to rest, of mechanisms that
 their motors move in every way in which they can: arms, loops, robots that stand
 on contacts. Of these the motion of the trunk is planned, and legs follow. The
@@ -296,6 +297,7 @@ _DECLARED: tuple[Command, ...] = (
         f"LOG --follow --time --warm-up --window --every --false-alarms --save --resume {_GUESSED} --quiet",
         {"--quiet": "only changes, no estimates and no progress"},
     ),
+    Command("doctor", "print versions, extras and memory, and test a fit", "cli.doctor:doctor", _DOCTOR),
     Command("report", "write DIR/report.html, one page about the results in DIR", "cli.robots:report", _PAGE),
 )
 COMMANDS = {command.name: command for command in _DECLARED}

@@ -304,6 +304,7 @@ OF_COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
         "--files": flag("new folder of robot's files, one of each draw", "DIR"),
         "--out": flag("all draws in one file, NPZ or JSON", "FILE", required=True),
     },
+    "doctor": {},
     "report": {
         "directory": flag("what a command of spookid wrote", "DIR"),
         **{name: FLAGS[name] for name in ("--animate", "--robot")},
