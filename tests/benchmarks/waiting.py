@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+from benchmarks.machine import floor
 from benchmarks.online import four_bar_graph, spent
 from benchmarks.problems import ROOT
 from benchmarks.table import Row
-from scipy.linalg import get_lapack_funcs
 
 from spookid import Problem, Spook, load_problem
 
-_BEST_OF = 7
 _TRIES = 3
 """Of everything; the least counts, for other work only adds to it."""
 
@@ -26,20 +25,6 @@ _TRIES = 3
 def processors() -> float:
     """Processor time of this process and of those that it has waited for [s]."""
     return sum(os.times()[:4])
-
-
-def floor() -> float:
-    """LAPACK's dpbtrf of n = 24 x 1000 with 47 subdiagonals, the best of seven [s]."""
-    band = np.random.default_rng(0).normal(size=(24_000, 48)) / 48
-    band[:, 0] = 2.0
-    (factorize,) = get_lapack_funcs(("pbtrf",), dtype=np.float64)
-    found = []
-    for _ in range(_BEST_OF):
-        own = band.T.copy(order="F")
-        began = time.process_time()
-        factorize(own, lower=1, overwrite_ab=1)
-        found.append(time.process_time() - began)
-    return min(found)
 
 
 def least(work: Callable[[], object], clock: Callable[[], float] = processors) -> tuple[float, float]:
