@@ -24,9 +24,9 @@ import numpy as np
 from spookid.kernels.arrays import Array
 from spookid.solvers.condensation import inverses, null_space_and_inverse
 from spookid.solvers.reduced_problem import ReducedProblem
-from spookid.solvers.rows import Rows
+from spookid.solvers.rows import LinearizedFactor
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.statistics.systems import independent_combinations
+from spookid.solvers.systems import independent_combinations
 from spookid.transcription.factor import Factor
 from spookid.transcription.transcription import Point
 
@@ -154,27 +154,23 @@ def slopes(
 class Determinants:
     """Of one chain.
 
-    Args:
-        kept: factors with their rows.
-        tangent: unknowns of a step.
-
     Raises:
         NotPositiveDefiniteError: if what is random or hard does not determine the newest unknowns of a step.
     """
 
-    def __init__(self, kept: Sequence[tuple[Factor, Rows]], tangent: int) -> None:
+    def __init__(self, terms: Sequence[LinearizedFactor]) -> None:
         self._total = 0.0
         self.slopes: dict[int, Array] = {}
         """D⁺ of factors by their number, 0 in rows of D that are no part of it, (count, t, rows)."""
         newest: list[tuple[int, Array, Array | None]] = []
-        for i, (factor, rows) in enumerate(kept):
-            stop = len(rows.offsets) * tangent
-            part = rows.matrix[:, stop - tangent : stop]
-            if factor.hard and factor.first_only:
-                self._add([(i, part, independent_combinations(rows, tangent))])
-            elif factor.hard or factor.density:
-                newest.append((i, part, _random(factor, rows)))
-        if len(newest) == 1 and (own := _own(*kept[newest[0][0]])) is not None:
+        for i, term in enumerate(terms):
+            if term.factor.hard or term.factor.density:
+                part = term.rows.matrix[:, term.unknowns - term.tangent : term.unknowns]
+                if term.factor.hard and term.factor.first_only:
+                    self._add([(i, part, independent_combinations(term.rows, term.tangent))])
+                else:
+                    newest.append((i, part, _random(term)))
+        if len(newest) == 1 and (own := _own(terms[newest[0][0]])) is not None:
             self._take(newest[0][0], newest[0][1], own)
         elif newest:
             self._add(newest)
@@ -216,17 +212,18 @@ def _inverted(matrices: Array) -> tuple[Array, float]:
     return inverse, float(np.sum(logarithms))
 
 
-def _own(factor: Factor, rows: Rows) -> Array | None:
+def _own(term: LinearizedFactor) -> Array | None:
     """Places of the random rows of a factor whose other rows are measurements, one an unknown; None if it has none."""
-    if factor.hard or rows.complement is not None or len(factor.density) == rows.matrix.shape[2]:
+    factor = term.factor
+    if factor.hard or term.complement is not None or len(factor.density) == term.source.shape[2]:
         return None
     return np.array(factor.density)
 
 
-def _random(factor: Factor, rows: Rows) -> Array | None:
+def _random(term: LinearizedFactor) -> Array | None:
     """The rows of a factor that are hard or a density, as columns of an identity; None: all, and if they are
     combined."""
-    left = rows.matrix.shape[2]
-    if factor.hard or rows.complement is not None or factor.density in {(), tuple(range(left))}:
+    factor, left = term.factor, term.source.shape[2]
+    if factor.hard or term.complement is not None or factor.density in {(), tuple(range(left))}:
         return None
     return np.eye(left)[:, list(factor.density)]
