@@ -16,12 +16,11 @@ unknowns. As d log √det DDᵀ = ⟨D⁺ᵀ, dD⟩, the pseudo-inverse D⁺ tel
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from spookid.kernels.arrays import Array
+from spookid.kernels.arrays import Array, Integers
 from spookid.solvers.condensation import inverses, null_space_and_inverse
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import LinearizedFactor
@@ -31,121 +30,131 @@ from spookid.transcription.factor import Factor
 from spookid.transcription.transcription import Point
 
 
-@dataclass(eq=False)
-class Slopes:
+class Turns:
+    """Weights A of full Jacobians from those where local hard rows and private unknowns are eliminated.
+
+    Args:
+        steps: N.
+        tangent: columns of a step.
+        columns: those that are no private unknowns.
+        inverse: G⁺ of the local hard rows, (N, visible, rows); None if there are none.
+    """
+
+    def __init__(self, steps: int, tangent: int, columns: Integers, inverse: Array | None) -> None:
+        self._tangent, self._columns, self._inverse = tangent, columns, inverse
+        self.products = np.zeros((steps, len(columns), len(columns)))
+        """Z K Cᵀ J of all factors, by which the surface turns."""
+
+    def visible(self, factor: Factor) -> Integers:
+        """Columns of a factor's Jacobian that are no private unknowns."""
+        return (np.arange(len(factor.variables))[:, None] * self._tangent + self._columns).ravel()
+
+    def private(self, factor: Factor) -> Integers:
+        """Those of its private unknowns."""
+        offset, private = factor.private or (0, ())
+        return list(factor.variables).index(offset) * self._tangent + np.array(private, dtype=np.int64)
+
+    def lifted(self, factor: Factor, matrix: Array, outer: Array, inverse: Array | None) -> Array:
+        """A of a factor, (count, columns, rows).
+
+        Args:
+            matrix: its full transposed Jacobians.
+            outer: Z K Cᵀ in the visible columns, (count, visible columns, rows).
+            inverse: P⁺, (count, private, rows); None if it has no private unknowns.
+        """
+        count, columns, wide = len(outer), self.visible(factor), len(self._columns)
+        own, found = matrix[:, columns], np.zeros((count, len(factor.variables) * self._tangent, outer.shape[2]))
+        found[:, columns] = outer
+        if self._inverse is not None:
+            for i, offset in enumerate(factor.variables):
+                part = slice(i * wide, (i + 1) * wide)
+                self.products[offset : offset + count] += np.matmul(outer[:, part], own[:, part].transpose(0, 2, 1))
+        if inverse is not None:
+            found[:, self.private(factor)] = -np.matmul(inverse, np.matmul(own.transpose(0, 2, 1), outer))
+        return found
+
+    def surface(self, local: Iterable[Factor]) -> Iterator[tuple[Factor, Array]]:
+        """A of the local hard rows, −(Z K Cᵀ J) G⁺."""
+        if self._inverse is None:
+            return
+        weights, first = -np.matmul(self.products, self._inverse), 0
+        for factor in local:
+            found = np.zeros((len(weights), self._tangent, len(factor.rows)))
+            found[:, self._columns] = weights[:, :, first : first + len(factor.rows)]
+            yield factor, found
+            first += len(factor.rows)
+
+
+class _Slopes:
     """Gradient of Σ ⟨K, reduced Jacobian⟩ along one chain, factor by factor."""
 
-    reduced: ReducedProblem
-    point: Point
-    chain: int
-    states: Array = field(init=False)
-    """In the tangents of all unknowns, (N, tangent)."""
-    parameters: Array = field(init=False)
-    """(n_p,)."""
-
-    def __post_init__(self) -> None:
-        problem, steps = self.reduced.problem, self.reduced.problem.chains[self.chain].steps
-        self.states = np.zeros((steps, problem.manifold.tangent))
-        self.parameters = np.zeros(len(problem.names))
-        self._space = self.reduced.spaces(self.point)[self.chain]
-        self._surface: Array | None = None
-        """B of all steps, (N, visible, local rows)."""
+    def __init__(self, reduced: ReducedProblem, point: Point, chain: int) -> None:
+        self._reduced, self._point, self._chain, problem = reduced, point, chain, reduced.problem
+        self._space, tangent = reduced.spaces(point)[chain], problem.manifold.tangent
+        self._states = np.zeros((problem.chains[chain].steps, tangent))
+        """In the tangents of all unknowns."""
+        self._parameters, inverse, wide = np.zeros(len(problem.names)), None, len(reduced.columns)
+        if self._space.basis is not None:
+            blocks = [problem.local_rows(f, point, chain)(slice(None))[:, :wide] for f in problem.local]
+            G = np.concatenate(blocks, axis=2).transpose(0, 2, 1)
+            inverse = null_space_and_inverse(G, wide - reduced.tangent).inverse
+        self._turns = Turns(len(self._states), tangent, reduced.columns, inverse)
         self._reached: list[tuple[Factor, Array, Array]] = []
         """Factors with private unknowns, their full transposed Jacobians and P⁺."""
 
     def add(self, factor: Factor, weights: Array) -> None:
         """Add a factor's share, for weights K (count, reduced columns, rows that are left)."""
-        self._contract(factor, weights if self.reduced.whole else self._lifted(factor, weights))
+        self._contract(factor, weights if self._reduced.whole else self._lifted(factor, weights))
 
     def total(self) -> tuple[Array, Array]:
         """In the unknowns that are left, (N t,), and in the parameters, (n_p,)."""
-        if self._surface is not None:
-            self._contract_surface(self._surface)
+        for factor, weights in self._turns.surface(self._reduced.problem.local):
+            self._contract(factor, weights)
         for factor, matrix, inverse in self._reached:
             self._return(factor, matrix, inverse)
-        visible = self.states[:, self.reduced.columns]
+        visible = self._states[:, self._reduced.columns]
         if self._space.drag is not None:
-            self.parameters += np.einsum("kv,kvp->p", visible, self._space.drag)
+            self._parameters += np.einsum("kv,kvp->p", visible, self._space.drag)
         if self._space.basis is not None:
             visible = np.matmul(visible[:, None], self._space.basis)[:, 0]
-        return visible.ravel(), self.parameters
+        return visible.ravel(), self._parameters
 
     def _contract(self, factor: Factor, weights: Array) -> None:
-        problem, full = self.reduced.problem, self.states.shape[1]
-        slopes = problem.contract(factor, self.point, self.chain, weights)
+        self._add(factor, self._reduced.problem.contract(factor, self._point, self._chain, weights))
+
+    def _add(self, factor: Factor, slopes: Array) -> None:
+        full = self._states.shape[1]
         for i, offset in enumerate(factor.variables):
-            self.states[offset : offset + len(slopes)] += slopes[:, i * full : (i + 1) * full]
-        self.parameters += slopes[:, len(factor.variables) * full :].sum(axis=0)
+            self._states[offset : offset + len(slopes)] += slopes[:, i * full : (i + 1) * full]
+        self._parameters += slopes[:, len(factor.variables) * full :].sum(axis=0)
 
     def _lifted(self, factor: Factor, weights: Array) -> Array:
-        """A, (count, full columns, all rows), of K; what Z adds is kept for later."""
+        """A of K."""
         complement, basis = self._space.complements.get(factor.name), self._space.basis
-        count, full, t = len(weights), self.states.shape[1], self.reduced.tangent
-        left = weights if complement is None else np.matmul(weights, complement.transpose(0, 2, 1))
-        matrix = self.reduced.problem.linearize_factor(factor, self.point, self.chain).matrix
-        lifted = np.zeros((count, len(factor.variables) * full, left.shape[2]))
-        along = np.zeros((count, left.shape[2], left.shape[2]))
-        for i, offset in enumerate(factor.variables):
-            part, columns = left[:, i * t : (i + 1) * t], i * full + self.reduced.columns
-            own = matrix[:, columns]
-            outer = part if basis is None else np.matmul(basis[offset : offset + count], part)
-            lifted[:, columns] = outer
-            along += np.matmul(own.transpose(0, 2, 1), outer)
-            if basis is not None:
-                self._turn(offset, np.matmul(outer, own.transpose(0, 2, 1)))
+        outer = weights if complement is None else np.matmul(weights, complement.transpose(0, 2, 1))
+        if basis is not None:
+            parts = zip(factor.variables, np.split(outer, len(factor.variables), axis=1), strict=True)
+            outer = np.concatenate([np.matmul(basis[o : o + len(part)], part) for o, part in parts], axis=1)
+        matrix, inverse = self._reduced.problem.linearize_factor(factor, self._point, self._chain).matrix, None
         if factor.private is not None:
-            offset, private = factor.private
-            place = list(factor.variables).index(offset) * full + np.array(private)
-            reached = matrix[:, place].transpose(0, 2, 1)
-            inverse = null_space_and_inverse(reached, self.reduced.hidden(factor)).inverse
-            lifted[:, place] = -np.matmul(inverse, along)
+            reached = matrix[:, self._turns.private(factor)].transpose(0, 2, 1)
+            inverse = null_space_and_inverse(reached, self._reduced.hidden(factor)).inverse
             self._reached.append((factor, matrix, inverse))
-        return lifted
-
-    def _turn(self, offset: int, products: Array) -> None:
-        """Add −(Z K Cᵀ J) G⁺ of the steps from ``offset`` on to B, (count, visible, visible) given."""
-        rows, inverse = self._local
-        if self._surface is None:
-            self._surface = np.zeros((len(self.states), products.shape[1], rows))
-        steps = slice(offset, offset + len(products))
-        self._surface[steps] -= np.matmul(products, inverse[steps])
-
-    @property
-    def _local(self) -> tuple[int, Array]:
-        """How many local rows a step has, and G⁺, (N, visible, rows)."""
-        if not hasattr(self, "_inverse"):
-            problem, wide = self.reduced.problem, len(self.reduced.columns)
-            blocks = [problem.local_rows(f, self.point, self.chain)(slice(None))[:, :wide] for f in problem.local]
-            G = np.concatenate(blocks, axis=2).transpose(0, 2, 1)
-            self._inverse = null_space_and_inverse(G, wide - self.reduced.tangent).inverse
-        return self._inverse.shape[2], self._inverse
-
-    def _contract_surface(self, surface: Array) -> None:
-        first, full = 0, self.states.shape[1]
-        for factor in self.reduced.problem.local:
-            weights = np.zeros((len(surface), full, len(factor.rows)))
-            weights[:, self.reduced.columns] = surface[:, :, first : first + len(factor.rows)]
-            self._contract(factor, weights)
-            first += len(factor.rows)
+        return self._turns.lifted(factor, matrix, outer, inverse)
 
     def _return(self, factor: Factor, matrix: Array, inverse: Array) -> None:
         """Slopes in private unknowns to those of all others: −Jᵀ P⁺ᵀ g."""
         assert factor.private is not None
         offset, private = factor.private
-        count, full = len(matrix), self.states.shape[1]
-        g = self.states[offset : offset + count, list(private)]
-        rows = np.matmul(g[:, None], inverse)[:, 0]
-        pulled = -np.matmul(matrix[:, :-1], rows[:, :, None])[:, :, 0]
-        for i, other in enumerate(factor.variables):
-            self.states[other : other + count] += pulled[:, i * full : (i + 1) * full]
-        self.parameters += pulled[:, len(factor.variables) * full :].sum(axis=0)
+        g = self._states[offset : offset + len(matrix), list(private)]
+        self._add(factor, -np.matmul(matrix[:, :-1], np.matmul(g[:, None], inverse).transpose(0, 2, 1))[:, :, 0])
 
 
 def slopes(
     reduced: ReducedProblem, point: Point, chain: int, weights: Iterable[tuple[Factor, Array]]
 ) -> tuple[Array, Array]:
     """Gradient of Σ ⟨K, reduced Jacobian⟩ in the unknowns that are left, (N t,), and in the parameters, (n_p,)."""
-    whole = Slopes(reduced, point, chain)
+    whole = _Slopes(reduced, point, chain)
     for factor, K in weights:
         whole.add(factor, K)
     return whole.total()
