@@ -32,7 +32,7 @@ class Linearization:
         point: on its local hard rows.
         kept: True if all Jacobians are kept; else those of factors with all their rows and columns are computed when
             asked for.
-        lenient: True if states may be not determined.
+        lenient: as of ``System``.
     """
 
     def __init__(self, reduced: ReducedProblem, point: Point, kept: bool = False, lenient: bool = False) -> None:
