@@ -246,6 +246,38 @@ def test_hard_rows_are_eliminated_alike_by_c_and_by_numpy(by_c: None, monkeypatc
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-10 * np.abs(other).max())
 
 
+@pytest.mark.parametrize("lenient", [True, False])
+def test_states_are_projected_out_as_dense_algebra_does(lenient: bool) -> None:
+    terms = at_start(twin(chain(), 1e-3, 0.06))
+    system, unknowns = System(terms, lenient), terms[0].steps * terms[0].tangent
+    soft, hard = (np.vstack([flat(t) for t in terms if t.factor.hard == wanted]) for wanted in (False, True))
+    J, A = soft[:, :unknowns], hard[:, :unknowns]
+    _, sizes, right = np.linalg.svd(A)
+    assert np.all(sizes > 1e-6 * sizes[0])  # hard rows are independent
+    free, own = right[len(A) :].T, np.linalg.lstsq(A, hard[:, unknowns:], rcond=None)[0]
+    rest = soft[:, unknowns:] - J @ own
+    left = rest - J @ free @ np.linalg.lstsq(J @ free, rest, rcond=None)[0]
+    columns = [part.transpose(0, 2, 1).reshape(-1, part.shape[1]) for part in system.condensed(again=True)]
+    T = np.vstack([part for part, term in zip(columns, terms, strict=True) if not term.factor.hard])
+    forces = np.vstack([part for part, term in zip(columns, terms, strict=True) if term.factor.hard])
+    scale = np.abs(left).max(axis=0)
+    np.testing.assert_allclose(T / scale, left / scale, atol=1e-8)
+    balance = J.T @ T + A.T @ forces
+    np.testing.assert_allclose(balance / np.abs(J.T @ rest).max(axis=0), 0, atol=1e-8)
+    np.testing.assert_allclose(system.corner, left.T @ left, rtol=1e-6, atol=1e-8 * np.abs(left.T @ left).max())
+
+
+def flat(term: LinearizedFactor) -> Array:
+    """Its rows in all unknowns of the states, and behind them the border."""
+    rows, t = term.rows, term.tangent
+    whole = np.zeros((len(rows.matrix), rows.matrix.shape[2], term.steps * t + term.parameters + 1))
+    for k, matrix in enumerate(rows.matrix):
+        for i, offset in enumerate(rows.offsets):
+            whole[k, :, (k + offset) * t : (k + offset + 1) * t] = matrix[i * t : (i + 1) * t].T
+        whole[k, :, term.steps * t :] = matrix[term.unknowns :].T
+    return whole.reshape(-1, whole.shape[2])
+
+
 def test_hard_rows_that_repeat_one_another_do_not_matter(engine: str) -> None:
     terms = at_start(twin(swinging(), 1e-3, 0.06))
     number = next(i for i, term in enumerate(terms) if term.factor.hard and len(term.rows.offsets) == 2)
