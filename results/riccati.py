@@ -104,7 +104,7 @@ def linearized(problem: Estimation) -> Linear:
     transcription: Transcription = problem.transcription
     reduced = ReducedProblem(transcription, problem.start)
     point = reduced.project(problem.start)
-    rows = reduced.reduce(point, 0)[0]
+    rows = reduced.linearize(point, 0, kept=True)[0]
     soft, hard = (
         [r for r, f in zip(rows, reduced.kept, strict=True) if (f in reduced.coupled) == wanted]
         for wanted in (False, True)

@@ -32,8 +32,7 @@ from spookid.mechanics.kinematics import Recursion
 from spookid.parameter import number
 from spookid.results.findings import OFF, SURE, Finding
 from spookid.results.trajectory import Trajectory
-from spookid.statistics.condensing import Condensed
-from spookid.statistics.linearized import linearize_beside
+from spookid.statistics.condensing import Condensed, linearize_beside
 from spookid.stepping.base import SWITCHED
 from spookid.tables.table import quantity
 from spookid.transcription.factor import Factor, Group

@@ -23,9 +23,8 @@ from spookid.results.findings import SURE, Finding
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics import block_jackknife, variances
-from spookid.statistics.condensing import Condensed, pseudo_inverse
+from spookid.statistics.condensing import Condensed, linearize, pseudo_inverse
 from spookid.statistics.covariance import Analysis, ResidualStatistics, analyse, unseen
-from spookid.statistics.linearized import linearize
 from spookid.statistics.marginal import NoiseSize
 from spookid.statistics.regrouping import common_scale, without_direction
 from spookid.statistics.sensitivities import (

@@ -51,7 +51,7 @@ def misspecification_tests(
     declared = partial(alternatives, assembly, condensed, point, moving, states, experiment.efforts)
     known = [np.zeros(condensed.linearized.parameters)] * len(trajectories)
     counted = states is not None and states.density
-    volumes = np.array([chain.sweep[0] for chain in states.chains] if states and counted else known)
+    volumes = np.array([chain.sweep[0] for chain in states.recordings] if states and counted else known)
     return run_score_tests(condensed, experiment, declared, volumes, errors)
 
 

@@ -18,9 +18,9 @@ from spookid.mechanics.joints import Joint
 from spookid.mechanics.model import Model
 from spookid.parameter import is_zero, substitute
 from spookid.records import dataclass
-from spookid.statistics.condensing import Condensed
+from spookid.solvers.rows import Columns, LinearizedFactor
+from spookid.statistics.condensing import Condensed, products
 from spookid.statistics.likelihood import States
-from spookid.statistics.linearized import Columns, LinearizedFactor, products
 from spookid.statistics.score_tests import (
     MISSING,
     Alternative,
@@ -159,7 +159,7 @@ def _volumes(
 ) -> Array:
     """What each variation does to the logarithms of the likelihood, halved, states following, (count,)."""
     total, problem = np.zeros(chains[0][0].shape[1]), condensed.linearized.problem
-    for c, (chain, parts) in enumerate(zip(states.chains, chains, strict=True)):
+    for c, (chain, parts) in enumerate(zip(states.recordings, chains, strict=True)):
         for factor, weights in chain.weights:
             if (variation := variations.get(factor.name)) is not None:
                 stepwise, shared = problem.arguments(factor, c, states.point)

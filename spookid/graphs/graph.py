@@ -24,8 +24,8 @@ from spookid.graphs.writing import Stage, Written, check_hard_rows, rank, writte
 from spookid.kernels.arrays import Array, Mask
 from spookid.mechanics.system import MOST_STEPS, System, counted_steps, floats, parameter_values, seconds
 from spookid.parameter import Parameter, parameters_in, stacked
-from spookid.solvers.information import information, unseen_directions
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid.solvers.linearization import information, unseen_directions
 from spookid.solvers.stages import solve_in_stages
 from spookid.solvers.status import Outcome
 from spookid.statistics.sensitivities import AT_BOUND, NO_FACTOR, UNOBSERVED

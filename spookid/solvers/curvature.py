@@ -51,7 +51,7 @@ class _Curvature:
         residuals = [blocks[f.name].residual for f in self._problem.factors]
         self._kept = [blocks[f.name] for f in reduced.kept]
         self._weights = [
-            w * self._stiffness(f) for f, w in zip(reduced.kept, reduced.pulls(chain, residuals), strict=True)
+            w * reduced.scale(f) for f, w in zip(reduced.kept, reduced.pulls(chain, residuals), strict=True)
         ]
         local = [blocks[f.name] for f in reduced.local]
         self._surface = None if basis is None else self._tangent_space(local, basis)
@@ -74,10 +74,6 @@ class _Curvature:
                 left = self._kept_rows(factor, own, start)
                 yield tuple(factor.variables), np.pad(left, ((0, 0), (0, 1), (0, 1))), start  # a zero gradient behind
 
-    def _stiffness(self, factor: Factor) -> float:
-        """What the rows are multiplied by before they are squared."""
-        return float(np.sqrt(self._reduced.penalty)) if factor in self._reduced.coupled else 1.0
-
     def _of(self, block: Block, second: Array, here: slice) -> Array:
         """S of a kept factor at some steps, its private unknowns eliminated, in the visible columns."""
         factor = block.factor
@@ -86,7 +82,7 @@ class _Curvature:
             return visible
         offset, columns = self._reduced.private[factor.name]
         hidden = list(factor.variables).index(offset) * self._width + columns
-        jacobian = self._stiffness(factor) * block.matrix[here, :-1]
+        jacobian = self._reduced.scale(factor) * block.matrix[here, :-1]
         fitted = jacobian[:, hidden].transpose(0, 2, 1)
         inverse = null_space_and_inverse(fitted, self._reduced.hidden(factor)).inverse
         slopes = self._visible(factor, jacobian, axes=1)

@@ -17,11 +17,8 @@ from spookid.kernels.chain import Chain
 from spookid.kernels.stages import HardRows, Shape
 from spookid.kernels.thread_pool import Workspace
 from spookid.records import dataclass
-from spookid.solvers.rows import Rows, Stream
+from spookid.solvers.rows import NUMBERS, Rows, Stream
 from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError, normal_equations
-
-_NUMBERS = 150_000
-"""Covariances that are held at once, of a few steps or of many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +97,7 @@ class Elimination:
     def covariances_backward(self) -> Iterator[tuple[int, Array]]:
         """The same of some steps at a time, the last ones first, with the number of the first."""
         chain, ahead = self._chain, None
-        size = max(_NUMBERS // chain.S**2, 1)
+        size = max(NUMBERS // chain.S**2, 1)
         for stop in range(chain.stages, 0, -size):
             first = max(stop - size, 0)
             whole, ahead = chain.inverse(first, stop, ahead)

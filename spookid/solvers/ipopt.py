@@ -25,7 +25,7 @@ import numpy as np
 from spookid.argument_checks import Checked
 from spookid.kernels.arrays import Array, Mask
 from spookid.solvers.callbacks import OVERDETERMINED, TINY, Functions, Watch, end_of, observer, options
-from spookid.solvers.information import information, unknown, unseen_directions
+from spookid.solvers.linearization import information, unknown, unseen_directions
 from spookid.solvers.places import with_constraint_rows
 from spookid.solvers.program import Program
 from spookid.solvers.quadratic_program import bounded_step

@@ -5,7 +5,7 @@ all states and D_k the Jacobian of a step's random rows in the newest state. Wit
 states for given parameters it changes as Σ ⟨A, dJ⟩ does, A = P Jᵀ less D_k⁺, whose gradient a kernel gives
 (``Transcription.contract``). It enters as a linear term of the rows that it belongs to, and leaves with them. Hard rows
 of one step turn the surface on which its unknowns lie, and private unknowns the residuals that they cannot reach; see
-``statistics.slopes`` for what both add.
+``slopes`` for what both add.
 
 **First estimates.** Rows of a bilinear model y = a b u know one direction of (a, b) at any one point, but at two points
 both: what is not known at all would slowly become known. So all rows that leave are linearized at the first estimates
@@ -23,8 +23,6 @@ is without that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from spookid.errors import ProblemError
@@ -33,6 +31,8 @@ from spookid.solvers.condensation import NullSpaceAndInverse, null_space_and_inv
 from spookid.solvers.fronts import Pivots
 from spookid.solvers.lag_memory import Memory, memory_of
 from spookid.solvers.lag_window import LagWindow, Placed
+from spookid.solvers.rows import LinearizedFactor, Rows
+from spookid.solvers.slopes import Determinants, Turns
 
 _MOST = 2.0
 _FAR = 0.01
@@ -141,127 +141,62 @@ def check_volumes(window: LagWindow) -> None:
 def volume_slopes(window: LagWindow, memory: Memory, point: Array) -> Array:
     """Half the gradient in the states and parameters, (steps, (reach + 1) t + n_p), by the oldest step of the rows.
     ``memory``: with the window factorized; ``point``: where the parameters are linearized."""
-    whole = _Volumes(window, memory.covariances())
+    (steps, reach), t, covariances = (window.steps, window.reach), window.manifold.tangent, memory.covariances()
+    columns, surface = np.array(window.problem.visible, dtype=np.int64), None
+    local = {placed.factor: placed for placed in window.placed if placed.factor in window.problem.local}
+    if local:
+        G = np.concatenate([p.matrix[:steps, columns] for p in local.values()], axis=2).transpose(0, 2, 1)
+        surface = null_space_and_inverse(G, rank(G))
+    turns = Turns(steps, t, columns, None if surface is None else surface.inverse)
+    slopes = np.zeros((steps, (reach + 1) * t + len(window.names)))
     for placed in window.placed:
-        count = placed.count(window.steps, window.first)
-        if not placed.factor.hard and count:
-            whole.add(placed, count)
-    if window.problem.local:
-        whole.turn(memory.carried_states)
-    return whole.contracted(point)
+        if not placed.factor.hard and (count := placed.count(steps, window.first)):
+            weights = _weights(placed, turns, covariances[:count], surface)
+            weights[np.broadcast_to(placed.absent.values[:count, None], weights.shape)] = 0.0
+            _contract(placed, weights, window, point, slopes)
+    carried = memory.carried_states
+    for step in range(min(reach, steps) if local else 0):
+        place = step * t + columns
+        across = covariances[0][place, : carried.shape[1]] @ carried.T
+        turns.products[step] += across @ carried[:, place]
+    for factor, weights in turns.surface(local):
+        _contract(local[factor], weights, window, point, slopes)
+    return slopes
 
 
-@dataclass(eq=False)
-class _Volumes:
-    """Weights A of each factor, and of local hard rows."""
+def _weights(placed: Placed, turns: Turns, covariances: Array, surface: NullSpaceAndInverse | None) -> Array:
+    """A of a soft factor, with the ``covariances`` of the states that its rows see."""
+    factor, tangent, matrix = placed.factor, placed.tangent, placed.matrix[: len(covariances)]
+    visible, complement, inverse = turns.visible(factor), None, None
+    # Their columns stand in order of the offsets, of which some may be left out.
+    columns = np.array(placed.offsets).repeat(len(visible) // len(placed.offsets)) * tangent + visible % tangent
+    outer = np.matmul(covariances[:, columns[:, None], columns], matrix[:, visible])
+    if factor.private is not None:
+        reached = matrix[:, turns.private(factor)]
+        split = null_space_and_inverse(reached, rank(reached))
+        complement, inverse = split.null, split.inverse.transpose(0, 2, 1)
+        outer = np.matmul(np.matmul(outer, complement), complement.transpose(0, 2, 1))
+    if factor.density:
+        newest = visible[-(len(visible) // len(placed.offsets)) :]
+        part = matrix[:, newest] if complement is None else np.matmul(matrix[:, newest], complement)
+        if surface is not None:
+            basis = surface.null[factor.reach : factor.reach + len(part)]
+            part = np.matmul(basis.transpose(0, 2, 1), part)
+        term = LinearizedFactor(factor, Rows((0,), part, complement), len(part), part.shape[1])
+        normal = Determinants([term]).slopes[0]
+        normal = normal if surface is None else np.matmul(basis, normal)
+        normal = normal if complement is None else np.matmul(normal, complement.transpose(0, 2, 1))
+        outer[:, -len(newest) :] -= normal
+    return turns.lifted(factor, matrix, outer, inverse)
 
-    window: LagWindow
-    covariances: Array
-    """Of the states of neighbouring steps, (steps, w, w)."""
 
-    def __post_init__(self) -> None:
-        window, t = self.window, self.window.manifold.tangent
-        self.visible = np.array(window.problem.visible, dtype=np.int64)
-        self.weights: dict[str, Array] = {}
-        self.products = np.zeros((window.steps, t, t))
-        """Σ A J by step, which local hard rows turn."""
-        self.surface: NullSpaceAndInverse | None = None
-        local = [p for p in window.placed if p.factor in window.problem.local]
-        if local:
-            rows = np.concatenate([p.matrix[: window.steps, self.visible] for p in local], axis=2).transpose(0, 2, 1)
-            self.surface = null_space_and_inverse(rows, rank(rows))
-
-    def add(self, placed: Placed, count: int) -> None:
-        """A of a soft factor."""
-        factor, t = placed.factor, self.window.manifold.tangent
-        columns = np.concatenate([offset * t + self.visible for offset in placed.offsets])
-        mine = np.concatenate([i * t + self.visible for i in range(len(placed.offsets))])
-        own = placed.matrix[:count, mine]
-        weights = np.matmul(self.covariances[:count, columns[:, None], columns], own)
-        private = self._private(placed, count)
-        if private is not None:
-            weights = np.matmul(np.matmul(weights, private.null), private.null.transpose(0, 2, 1))
-        if factor.density:
-            weights[:, -len(self.visible) :] -= self._normal(placed, count, private)
-        whole = np.zeros((count, len(placed.offsets) * t, placed.rows))
-        whole[:, mine] = weights
-        if private is not None and factor.private is not None:
-            place = placed.offsets.index(factor.private[0]) * t + np.array(factor.private[1])
-            along = np.matmul(own.transpose(0, 2, 1), weights)
-            whole[:, place] = -np.matmul(private.inverse.transpose(0, 2, 1), along)
-        whole[np.broadcast_to(placed.absent.values[:count, None], whole.shape)] = 0.0
-        self.weights[factor.name] = whole
-        if self.surface is not None:
-            for i, offset in enumerate(placed.offsets):
-                part = slice(i * t, (i + 1) * t)
-                visible = mine[i * len(self.visible) : (i + 1) * len(self.visible)]
-                product = np.matmul(whole[:, visible], placed.matrix[:count, visible].transpose(0, 2, 1))
-                place = part.start - i * t + self.visible
-                self.products[offset : offset + count, place[:, None], place] += product
-
-    def _private(self, placed: Placed, count: int) -> NullSpaceAndInverse | None:
-        """Residuals that private unknowns cannot reach, and P⁺, transposed."""
-        if placed.factor.private is None:
-            return None
-        offset, private = placed.factor.private
-        place = placed.offsets.index(offset) * self.window.manifold.tangent + np.array(private)
-        columns = placed.matrix[:count, place]
-        return null_space_and_inverse(columns, rank(columns))
-
-    def _normal(self, placed: Placed, count: int, private: NullSpaceAndInverse | None) -> Array:
-        """D⁺ in the newest state's visible columns, (count, columns, rows)."""
-        t, last = self.window.manifold.tangent, len(placed.offsets) - 1
-        part = placed.matrix[:count, last * t + self.visible]
-        taken = np.eye(placed.rows)[:, list(placed.factor.density)] if private is None else private.null
-        D = np.matmul(part, taken)
-        if self.surface is not None:
-            basis = self.surface.null[placed.factor.reach : placed.factor.reach + count]
-            D = np.matmul(basis.transpose(0, 2, 1), D)
-        elif private is None and D.shape[1] > D.shape[2]:  # other joints' efforts are measured
-            own = np.array(placed.factor.density)
-            normal = np.zeros_like(part)
-            normal[:, own[:, None], own] = np.linalg.pinv(D[:, own]).transpose(0, 2, 1)
-            return normal
-        inverse = np.linalg.pinv(D).transpose(0, 2, 1)
-        if self.surface is not None:
-            inverse = np.matmul(basis, inverse)
-        return np.asarray(np.matmul(inverse, np.swapaxes(taken, -1, -2)))
-
-    def turn(self, carried: Array) -> None:
-        """Weights of the local hard rows: −(Σ A J) G⁺."""
-        assert self.surface is not None
-        window, t = self.window, self.window.manifold.tangent
-        outer = self.covariances[0][: carried.shape[1], : carried.shape[1]] @ carried.T @ carried
-        for step in range(min(window.reach, window.steps)):
-            part = slice(step * t, (step + 1) * t)
-            self.products[step] += outer[part, part]
-        visible = self.products[:, self.visible[:, None], self.visible]
-        weights, first = -np.matmul(visible, self.surface.inverse), 0
-        for placed in window.placed:
-            if placed.factor in window.problem.local:
-                whole = np.zeros((window.steps, t, placed.rows))
-                whole[:, self.visible] = weights[:, :, first : first + placed.rows]
-                self.weights[placed.factor.name] = whole
-                first += placed.rows
-
-    def contracted(self, point: Array) -> Array:
-        """The gradient of Σ ⟨A, J⟩."""
-        window, t, n = self.window, self.window.manifold.tangent, len(self.window.names)
-        slopes = np.zeros((window.steps, (window.reach + 1) * t + n))
-        for placed in window.placed:
-            weights = self.weights.get(placed.factor.name)
-            if weights is None:
-                continue
-            found = self._contracted(placed, weights, point)
-            for i, offset in enumerate(placed.offsets):
-                slopes[: len(found), offset * t : (offset + 1) * t] += found[:, i * t : (i + 1) * t]
-            slopes[: len(found), (window.reach + 1) * t :] += found[:, len(placed.offsets) * t :]
-        return slopes
-
-    def _contracted(self, placed: Placed, weights: Array, point: Array) -> Array:
-        window, count = self.window, len(weights)
-        kernel = window.kernels.contraction(placed.factor)
-        states = [window.linearized[offset : offset + count] for offset in placed.offsets]
-        stepwise = [*states, placed.data.values[:count], contiguous(weights).reshape(count, -1)]
-        out = np.empty((count, len(placed.offsets) * window.manifold.tangent + len(window.names)))
-        return kernel(stepwise, [point, window.numbers], out)
+def _contract(placed: Placed, weights: Array, window: LagWindow, point: Array, slopes: Array) -> None:
+    """Add the gradient of Σ ⟨A, J⟩ of one factor."""
+    t, count, kernel = placed.tangent, len(weights), window.kernels.contraction(placed.factor)
+    states = [window.linearized[offset : offset + count] for offset in placed.offsets]
+    stepwise = [*states, placed.data.values[:count], contiguous(weights).reshape(count, -1)]
+    shape = count, len(placed.offsets) * t + len(window.names)
+    found = kernel(stepwise, [point, window.numbers], np.empty(shape))
+    for i, offset in enumerate(placed.offsets):
+        slopes[:count, offset * t : (offset + 1) * t] += found[:, i * t : (i + 1) * t]
+    slopes[:count, (window.reach + 1) * t :] += found[:, len(placed.offsets) * t :]

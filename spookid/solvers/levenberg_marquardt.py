@@ -22,11 +22,10 @@ from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, shown
 from spookid.kernels.thread_pool import ThreadPool
 from spookid.solvers.active_set import ActiveSet
-from spookid.solvers.linearization import Linearization, Tangent
 from spookid.solvers.reduced_problem import Evaluation, ReducedProblem
 from spookid.solvers.status import Callback as Callback  # estimation takes it from here
 from spookid.solvers.status import End, Iteration, Outcome, Status, Timing
-from spookid.solvers.steps import DampedStep
+from spookid.solvers.steps import DampedStep, MeritModel, Tangent
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.transcription.faults import because
 from spookid.transcription.transcription import Point, Transcription
@@ -172,7 +171,7 @@ class _Run:
                 return end
             del here  # its memory is for the next
 
-    def _stationary(self, here: Linearization) -> End | None:
+    def _stationary(self, here: MeritModel) -> End | None:
         """The gradient test."""
         if self.best.cost <= max(self._nothing, self.settings.negligible_cost) and self._feasible(here):
             return Status.CONVERGED, "the residuals are at round-off"
@@ -185,12 +184,12 @@ class _Run:
         """A cost that is round-off."""
         return _EPSILON**2 * max(self.history[0].total, self.problem.rows)
 
-    def _feasible(self, here: Linearization) -> bool:
+    def _feasible(self, here: MeritModel) -> bool:
         """True if satisfying the coupled hard rows exactly would not change the cost by more than the tolerance."""
         allowed = 1000 * self.settings.decrease_tolerance * self.best.cost + self._nothing + 10 * here.rounding
         return self.reduced.infeasibility(self.best.residuals) <= allowed
 
-    def _descend(self, here: Linearization, damping: float) -> tuple[float, End | None]:
+    def _descend(self, here: MeritModel, damping: float) -> tuple[float, End | None]:
         """Raise the damping until a step lowers the merit; the damping for the next one, and the end if it has come."""
         scale = here.cost
         # Rounding of the residuals: of the cost itself, and of terms as large as they were at the start that cancel.
@@ -239,7 +238,7 @@ class _Run:
         """True if the exact Hessian is worth its price: JᵀJ promises no large share of the merit any more."""
         return self.settings.newton and promised <= _SETTLED * scale
 
-    def _bends(self, here: Linearization, step: Tangent, promised: float, decrease: float) -> bool:
+    def _bends(self, here: MeritModel, step: Tangent, promised: float, decrease: float) -> bool:
         """True if the exact Hessian foretold the decrease better, or the linear model failed."""
         if not self.exact:
             return decrease < _POOR * promised and self._impatient()
@@ -266,7 +265,7 @@ class _Run:
             return min(damping * 4, self.settings.largest_damping)
         return max(damping / 10, _SMALLEST_DAMPING)
 
-    def _corrected(self, here: Linearization, solve: DampedStep, step: Tangent, promised: float) -> Evaluation:
+    def _corrected(self, here: MeritModel, solve: DampedStep, step: Tangent, promised: float) -> Evaluation:
         """The best of a step and its corrections."""
         wanted = self.best.merit - _PROMISE_KEPT * promised
         first = best = trial = self._move(here, step)
@@ -286,9 +285,7 @@ class _Run:
                 break
         return best
 
-    def _short(
-        self, here: Linearization, promised: float, decrease: float, length: float, damping: float
-    ) -> End | None:
+    def _short(self, here: MeritModel, promised: float, decrease: float, length: float, damping: float) -> End | None:
         """The step and decrease tests."""
         settings, scale, said = self.settings, here.cost, ""
         left, nothing = self._foreseen(promised, decrease), _FORESEEN * settings.decrease_tolerance
@@ -310,16 +307,15 @@ class _Run:
             return np.inf
         return decrease * decrease / (before - decrease)
 
-    def _linearize(self) -> Linearization:
+    def _linearize(self) -> MeritModel:
         """At the best point."""
         with self._clock("evaluate"):
-            self.reduced.spaces(self.best.point)
-            chains = range(len(self.problem.chains))
-            linearized = self.pool.map(lambda c: self.reduced.linearize(self.best.point, c), chains)
+            here = MeritModel(self.reduced, self.best)
         with self._clock("factorize"):
-            return Linearization(self.reduced, self.best, linearized)
+            _ = here.gradient
+        return here
 
-    def _move(self, here: Linearization, step: Tangent) -> Evaluation:
+    def _move(self, here: MeritModel, step: Tangent) -> Evaluation:
         with self._clock("evaluate"):
             point = here.moved(step)
         return self._try(point)

@@ -1,204 +1,135 @@
-"""The linearized problem at a point, and its damped, bounded step."""
+"""A problem linearized at a point: the rows of each factor along each recording, and what they say of the parameters.
+
+Whatever asks about a point begins here. A damped step adds a merit function (``steps``), the likelihood its logarithms
+(``statistics.likelihood``), and statistics what noise in the rows does to the estimates (``statistics.condensing``).
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from functools import cached_property, partial
 
 import numpy as np
 
 from spookid.kernels.arrays import Array
-from spookid.kernels.stages import HardRows
 from spookid.records import dataclass
-from spookid.solvers.curvature import curvature
-from spookid.solvers.elimination import assembled
-from spookid.solvers.quadratic_program import balanced, unopposed
-from spookid.solvers.reduced_problem import Evaluation, ReducedProblem
-from spookid.solvers.rows import Rows, Stream
-from spookid.solvers.structured import (
-    NormalEquations,
-    positive,
-    pull_back,
-)
-from spookid.transcription.factor import Factor
-from spookid.transcription.transcription import Point
+from spookid.solvers.reduced_problem import ReducedProblem
+from spookid.solvers.rows import LinearizedFactor
+from spookid.solvers.structured import NotPositiveDefiniteError
+from spookid.solvers.systems import System
+from spookid.transcription.transcription import Point, Transcription
 
-
-@dataclass(frozen=True, eq=False)
-class Tangent:
-    """A tangent vector of all unknowns, or a gradient."""
-
-    states: tuple[Array, ...]
-    """Per chain, (N t,)."""
-    parameters: Array
-    """(n_p,)."""
-
-    def dot(self, other: Tangent) -> float:
-        """Inner product."""
-        inner = sum(float(a @ b) for a, b in zip(self.states, other.states, strict=True))
-        return inner + float(self.parameters @ other.parameters)
-
-    def plus(self, other: Tangent) -> Tangent:
-        """Sum."""
-        states = tuple(a + b for a, b in zip(self.states, other.states, strict=True))
-        return Tangent(states, self.parameters + other.parameters)
-
-    def stretched(self, scales: Tangent, factor: float) -> Tangent:
-        """Each number times its scale and a common factor."""
-        states = tuple(factor * s * a for a, s in zip(self.states, scales.states, strict=True))
-        return Tangent(states, factor * scales.parameters * self.parameters)
-
-    def scaled_norm(self, scales: Tangent) -> float:
-        """√Σ scales δ²."""
-        squares = Tangent(tuple(a * a for a in self.states), self.parameters * self.parameters)
-        return math.sqrt(scales.dot(squares))
+_UNSEEN = 1e-10
+"""Largest share of a direction that is not seen, in units in which each parameter by itself is seen alike."""
 
 
 class Linearization:
-    """Rows and normal equations at an evaluated point, in the unknowns of the reduced problem."""
+    """All rows at a point, in the unknowns of the reduced problem.
 
-    def __init__(
-        self,
-        reduced: ReducedProblem,
-        here: Evaluation,
-        linearized: Sequence[tuple[Sequence[Rows | Stream], Array | None]],
-    ) -> None:
-        self.reduced, self.problem = reduced, reduced.problem
-        self.point, self.residuals = here.point, here.residuals
-        self.rows = [rows for rows, _ in linearized]
-        """Per chain the rows of all kept factors."""
-        self.coupled = [
-            [r for r, f in zip(rows, reduced.kept, strict=True) if isinstance(r, Rows) and f in reduced.coupled]
-            for rows in self.rows
-        ]
-        """Per chain the coupled hard rows."""
-        self.multipliers = [
-            [rows.reduce(force) for rows, force in zip(chain, reduced.forces(c), strict=True)]
-            for c, chain in enumerate(self.coupled)
-        ]
-        """√ρ s of these, those of a step less which are small where it is short, so that none of its digits cancel."""
-        self.violated = sum(
-            float(np.sum(b * (b + 2 * held)))
-            for chain, multipliers in zip(self.coupled, self.multipliers, strict=True)
-            for b, held in ((r.matrix[:, -1], s) for r, s in zip(chain, multipliers, strict=True))
-        )
-        """ρ Σ |c + s|² − ρ Σ |s|²."""
-        self._bases = [basis for _, basis in linearized]
-        equations = reduced.pool.map(self._assembled, range(len(self.rows)))
-        self._equations: list[NormalEquations | None] = [*equations]
-        self.corner = np.asarray(sum(chain.corner for chain in equations))
-        """Parameters' part of all chains, (n_p + 1, n_p + 1)."""
-        self.gradient = Tangent(tuple(chain.gradient.copy() for chain in equations), self.corner[:-1, -1])
-        """Jᵀr of all rows, √ρ (c + s) in coupled ones: half the gradient of the merit."""
-        self._diagonals = [chain.diagonal for chain in equations]
-        self.cost = here.cost if reduced.coupled else float(self.corner[-1, -1])
-        self.constraints = self.problem.linear_constraints(here.point.parameters)
-        """Of the parameters' step."""
+    Args:
+        reduced: the problem.
+        point: on its local hard rows.
+        kept: True if all Jacobians are kept; else those of factors with all their rows and columns are computed when
+            asked for.
+        lenient: as of ``System``.
+    """
 
-    def taken(self, chain: int) -> NormalEquations:
-        """JᵀJ of one chain, its coupled rows among the others, for an elimination that overwrites it; made anew for the
-        next."""
-        here, self._equations[chain] = self._equations[chain], None
-        return self._assembled(chain) if here is None else here
+    def __init__(self, reduced: ReducedProblem, point: Point, kept: bool = False, lenient: bool = False) -> None:
+        self.reduced, self.problem, self.point, self._lenient = reduced, reduced.problem, point, lenient
+        reduced.spaces(point)
+        found = reduced.pool.map(partial(self._linearized, kept), range(len(self.problem.chains)))
+        self.chains = tuple(terms for terms, _ in found)
+        """Per chain its factors."""
+        self._bases = [basis for _, basis in found]
+        self._systems: dict[int, System] = {}
 
-    def hard(self, chain: int) -> list[HardRows]:
-        """The coupled rows of one chain."""
-        return [HardRows(rows.offsets, rows.matrix) for rows in self.coupled[chain]]
-
-    def _assembled(self, chain: int) -> NormalEquations:
-        steps, n, reduced = self.problem.chains[chain].steps, len(self.problem.names), self.reduced
-        given = steps, reduced.tangent, n, reduced.workspaces[chain]
-        values = [rows.matrix[:, -1].copy() for rows in self.coupled[chain]]
-        for rows, more in zip(self.coupled[chain], self.multipliers[chain], strict=True):
-            rows.matrix[:, -1] += more
-        equations = assembled(self.rows[chain], self.hard(chain), *given)
-        for rows, value in zip(self.coupled[chain], values, strict=True):
-            rows.matrix[:, -1] = value
-        return equations
-
-    def moved(self, step: Tangent) -> Point:
-        """The point moved by a step, put back on the hard rows."""
-        steps = [
-            self.reduced.expand(s.reshape(-1, self.reduced.tangent), basis)
-            for s, basis in zip(step.states, self._bases, strict=True)
-        ]
-        return self.reduced.project(self.problem.retract(self.point, steps, step.parameters))
-
-    @cached_property
-    def rounding(self) -> float:
-        """Of the merit, by rounding of unknowns of order one in coupled rows that have multipliers."""
-        squares = 0.0
-        for c, rows in enumerate(self.coupled):
-            for block, force in zip(rows, self.reduced.forces(c), strict=True):
-                sizes = np.einsum("kcr,kcr->kr", block.matrix[:, :-1], block.matrix[:, :-1])
-                squares += float(np.sum(block.reduce(force) ** 2 * sizes))
-        return 2 * float(np.finfo(float).eps) * float(np.sqrt(squares))
-
-    @cached_property
-    def scales(self) -> Tangent:
-        """D, the metric of a step: the diagonal of JᵀJ.
-
-        For a parameter it is at least cost/magnitude²: with damping α, moving it by its own magnitude costs α of the
-        present cost. Else one that the data hardly see wanders off by orders of magnitude and is long in coming back.
-        """
-        magnitudes = np.maximum(self.problem.magnitudes, np.abs(self.point.parameters))
-        parameters = np.maximum(self.corner.diagonal()[:-1], self.cost / magnitudes**2)
-        return Tangent(tuple(map(positive, self._diagonals)), positive(parameters))
+    def _linearized(self, kept: bool, chain: int) -> tuple[tuple[LinearizedFactor, ...], Array | None]:
+        rows, basis = self.reduced.linearize(self.point, chain, kept)
+        steps, pairs = self.problem.chains[chain].steps, zip(self.reduced.kept, rows, strict=True)
+        return tuple(
+            LinearizedFactor(f, r, steps, self.reduced.tangent, self.reduced.scale(f)) for f, r in pairs
+        ), basis
 
     @property
-    def _lagrangian(self) -> Tangent:
-        """Half the gradient of the cost with the coupled rows' multipliers: g + ρ Cᵀs."""
-        if not self.reduced.coupled:
-            return self.gradient
-        return self.pull_back(self.residuals)
+    def parameters(self) -> int:
+        """n_p."""
+        return len(self.problem.names)
+
+    def changed(self, change: Callable[[LinearizedFactor], LinearizedFactor]) -> Linearization:
+        """The same with other rows of each factor."""
+        other = copy(self)
+        other.chains, other._systems = tuple(tuple(map(change, terms)) for terms in self.chains), {}
+        other.__dict__.pop("schur", None)
+        return other
+
+    def scaled(self, scales: Mapping[str, Array]) -> Linearization:
+        """With the rows of each factor that ``scales`` names multiplied by its numbers, (rows,)."""
+        return self.changed(lambda t: t.scaled(scales[t.factor.name]) if t.factor.name in scales else t)
+
+    def system(self, chain: int) -> System:
+        """The states of one chain.
+
+        Raises:
+            NotPositiveDefiniteError: if they are not determined.
+        """
+        if chain not in self._systems:
+            self._systems[chain] = System(self.chains[chain], self._lenient)
+        return self._systems[chain]
+
+    def release(self) -> None:
+        """Forget the states' factors, the larger part of all that is kept; they are made again when asked for."""
+        self._systems.clear()
 
     @cached_property
-    def curvature(self) -> list[NormalEquations]:
-        """S of each chain, so that JᵀJ + S is half the exact Hessian of the cost."""
-        return [curvature(self.reduced, self.point, c, basis) for c, basis in enumerate(self._bases)]
+    def schur(self) -> Array:
+        """Schur complement of the states in JᵀJ, hard rows held exactly: of parameters and, behind them, residuals,
+        (n_p + 1, n_p + 1); raises as ``system``."""
+        return np.asarray(np.sum([self.system(c).corner for c in range(len(self.chains))], axis=0))
 
-    @cached_property
-    def bend(self) -> Array:
-        """What constraints between parameters add to half the Hessian of the Lagrangian, (n_p, n_p)."""
-        n, constraints, here = len(self.gradient.parameters), self.problem.constraints, self.point.parameters
-        if constraints is None:
-            return np.zeros((n, n))
-        lengths = np.sqrt(positive(np.diag(self.corner)[:-1]))
-        return constraints.curvature(here, balanced(self.problem, here, self.gradient.parameters, lengths)[0])
+    def retracted(self, states: Sequence[Array], parameters: Array) -> Point:
+        """The point moved by a step of the states, per chain (N t,), and of the parameters, before it is projected."""
+        pairs = zip(states, self._bases, strict=True)
+        steps = [self.reduced.expand(move.reshape(-1, self.reduced.tangent), basis) for move, basis in pairs]
+        return self.problem.retract(self.point, steps, parameters)
 
-    def pull_back(self, residuals: list[list[Array]]) -> Tangent:
-        """Jᵀ times the residuals of another point, the multipliers √ρ s in coupled rows: half the gradient of the
-        Lagrangian."""
-        parts = []
-        for c, chain in enumerate(self.problem.chains):
-            values = self.reduced.pulls(c, residuals[c])
-            parts.append(pull_back(self.rows[c], values, chain.steps, self.reduced.tangent))
-        return Tangent(tuple(s for s, _ in parts), np.sum([p for _, p in parts], axis=0))
 
-    def violations(self, residuals: list[list[Array]]) -> list[list[Array]]:
-        """√ρ c per chain and coupled factor, in the rows that are left."""
-        found = []
-        for c, chain in enumerate(self.coupled):
-            values = [r for f, r in self._augmented(c, residuals) if f in self.reduced.coupled]
-            found.append([block.reduce(r) for block, r in zip(chain, values, strict=True)])
-        return found
+@dataclass(frozen=True, eq=False)
+class Information:
+    """What the data say about the parameters at a solution that any solver found."""
 
-    def _augmented(self, chain: int, residuals: list[list[Array]]) -> list[tuple[Factor, Array]]:
-        return list(zip(self.reduced.kept, self.reduced.augmented(chain, residuals[chain]), strict=True))
+    matrix: Array
+    """Schur complement of the states in JᵀWJ, hard rows held exactly, (n_p, n_p); NaN if it cannot be had."""
+    redundant: int
+    """Hard rows of a step that follow from the others."""
 
-    def curvature_times(self, step: Tangent) -> Tangent:
-        """S δ."""
-        products = [chain.apply(s, step.parameters) for chain, s in zip(self.curvature, step.states, strict=True)]
-        parameters = np.sum([p for _, p in products], axis=0) + self.bend @ step.parameters
-        return Tangent(tuple(s for s, _ in products), parameters)
 
-    def optimality(self) -> float:
-        """Largest cosine between the residual and a column of J; what pushes parameters against a bound or a constraint
-        does not count."""
-        whole = self._lagrangian
-        lengths = positive(self.corner.diagonal()[:-1])
-        parts = [*whole.states, unopposed(self.problem, self.point.parameters, whole.parameters, np.sqrt(lengths))]
-        squares = (g * g / s for g, s in zip(parts, [*self.scales.states, lengths], strict=True))
-        largest = max(float(square.max(initial=0.0)) for square in squares)
-        return math.sqrt(largest / self.cost) if largest > 0 else 0.0
+def information(problem: Transcription, point: Point) -> Information:
+    """Information in the parameters at ``point``; of a complementarity pair the smaller member is held at zero."""
+    try:
+        reduced = ReducedProblem(problem.at_solution(), point)
+        return Information(Linearization(reduced, point, lenient=True).schur[:-1, :-1], reduced.redundant)
+    except (NotPositiveDefiniteError, np.linalg.LinAlgError):
+        return unknown(problem)
+
+
+def unknown(problem: Transcription) -> Information:
+    """Where it cannot be had."""
+    n = len(problem.names)
+    return Information(np.full((n, n), np.nan), 0)
+
+
+def unseen_directions(problem: Transcription, point: Point, scales: Array) -> Array:
+    """Directions of the parameters, over their scales, that move nothing at ``point`` and that equalities between them
+    leave: orthonormal rows, (k, n_p)."""
+    basis = problem.free_directions(point.parameters, unequal=False).basis(scales)
+    along = scales[:, None] * basis
+    matrix = along.T @ information(problem, point).matrix @ along
+    if not np.all(np.isfinite(matrix)):
+        return np.zeros((0, len(scales)))
+    lengths = np.sqrt(np.maximum(np.diag(matrix), 0.0))
+    moves = lengths > _UNSEEN * np.max(lengths, initial=0.0)
+    sizes = np.where(moves, lengths, 1.0)
+    values, vectors = np.linalg.eigh(np.where(np.outer(moves, moves), matrix, 0.0) / np.outer(sizes, sizes))
+    directions = (vectors / sizes[:, None])[:, values < _UNSEEN]
+    return np.asarray((basis @ np.linalg.qr(directions)[0]).T)

@@ -193,19 +193,19 @@ class ReducedProblem:
             if factor in self.coupled
         )
 
-    def reduce(self, point: Point, chain: int) -> tuple[list[Rows], Array | None]:
-        """The kept factors linearized in the unknowns that are left, and the basis (N, columns, tangent) of a step."""
-        space = self.spaces(point)[chain]
-        return [self._taken(f, point, chain, space) for f in self.kept], space.basis
-
-    def linearize(self, point: Point, chain: int) -> tuple[list[Rows | Stream], Array | None]:
-        """The same, but factors that keep all their rows and columns are streams."""
+    def linearize(self, point: Point, chain: int, kept: bool = False) -> tuple[list[Rows | Stream], Array | None]:
+        """The kept factors linearized in the unknowns that are left, and the basis (N, columns, tangent) of a step;
+        those with all their rows and columns as streams, unless Jacobians are ``kept``."""
         space = self.spaces(point)[chain]
         rows: list[Rows | Stream] = []
         for factor in self.kept:
-            whole = self.whole and factor not in self.coupled
-            rows.append(self._stream(factor, point, chain) if whole else self._taken(factor, point, chain, space))
+            stream = self.whole and not kept and factor not in self.coupled
+            rows.append(self._stream(factor, point, chain) if stream else self._taken(factor, point, chain, space))
         return rows, space.basis
+
+    def scale(self, factor: Factor) -> float:
+        """By which residuals of a factor are multiplied before they are squared."""
+        return float(np.sqrt(self.penalty)) if factor in self.coupled else 1.0
 
     def rows(self, factor: Factor, point: Point, chain: int) -> Rows:
         """One of these factors."""

@@ -5,12 +5,16 @@ Entries are taken for zero until they are not; the plan is then drawn up anew fo
 not kept are evaluated on the way, eight steps at a time, and never leave the processor's cache.
 
 One factor's linearization along a chain: its rows in memory, or a stream of them that is computed when asked for.
+Compiled kernels compute Jacobians faster than what is done with them takes, and a step's are several times larger than
+all else that is known of it: a stream's are computed some steps at a time and not kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from dataclasses import replace
+from functools import cached_property, lru_cache
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +24,15 @@ from spookid.kernels.kernel import CHUNK, Call
 from spookid.kernels.native import Lists, Routines, address, integers, routines, strides
 from spookid.kernels.stages import LANES, ROWS, aligned, mirrored
 from spookid.records import dataclass
+from spookid.transcription.factor import Factor
 
 _LONGEST = 65536
 """Steps of one call, so that an interruption is not held up for long."""
+NUMBERS = 150_000
+"""That are computed at once, of a few steps or of many."""
 
+Columns: TypeAlias = list[Array]
+"""m vectors of residuals along one chain: per factor (count, m, rows)."""
 Seen = NDArray[np.uint64]
 """All bits are set of what differs from zero."""
 
@@ -192,6 +201,10 @@ class Rows:
         for i, offset in enumerate(self.offsets):
             steps[offset : offset + len(across)] += np.matmul(self.matrix[:, i * t : (i + 1) * t], across)
 
+    def scaled(self, scales: Array) -> Rows:
+        """Multiplied by some numbers, (rows,)."""
+        return replace(self, matrix=self.matrix * scales)
+
     @property
     def _by(self) -> Routines | None:
         return routines() if self.matrix.flags.c_contiguous else None
@@ -231,7 +244,108 @@ class Stream:
         next."""
         return self.jacobian.parts(start)
 
+    def scaled(self, scales: Array) -> Stream:
+        """Multiplied by some numbers, (rows,)."""
+        call, pull_back = self.jacobian, self.pull_back
+        given = scales if call.scales is None else call.scales * scales
+        return Stream(self.offsets, replace(call, scales=given), lambda residual: pull_back(residual * scales))
+
 
 @lru_cache(maxsize=64)
 def _listed(offsets: tuple[int, ...]) -> Integers:
     return integers(offsets)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearizedFactor:
+    """One factor's rows along one chain, in the unknowns of the reduced problem."""
+
+    factor: Factor
+    source: Rows | Stream
+    """The rows, or what computes them."""
+    steps: int
+    """N, of the chain."""
+    tangent: int
+    """Unknowns of a step."""
+    scale: float = 1.0
+    """By which raw residuals of the factor were multiplied, those of hard rows to be as stiff as the others."""
+
+    @property
+    def rows(self) -> Rows:
+        """All of them."""
+        return self.source if isinstance(self.source, Rows) else self.at(slice(None))
+
+    @property
+    def residual(self) -> Array:
+        """(count, rows)."""
+        return self.source.matrix[:, -1] if isinstance(self.source, Rows) else self._passed[0]
+
+    @property
+    def alive(self) -> Array:
+        """1 where a row depends on anything, 0 where its sample is missing, (count, rows)."""
+        return self._passed[1]
+
+    @property
+    def finite(self) -> bool:
+        """True if residuals and derivatives are."""
+        return self._passed[2]
+
+    @cached_property
+    def _passed(self) -> tuple[Array, Array, bool]:
+        count, _, width = self.source.shape
+        residual, alive, finite = np.empty((count, width)), np.empty((count, width)), True
+        for here, part in self.parts():
+            residual[here] = part.matrix[:, -1]
+            alive[here] = np.any(part.matrix[:, :-1] != 0, axis=1)
+            finite = finite and bool(np.all(np.isfinite(part.matrix)))
+        return residual, alive, finite
+
+    @property
+    def complement(self) -> Array | None:
+        """That of ``Rows``."""
+        return self.source.complement if isinstance(self.source, Rows) else None
+
+    @property
+    def unknowns(self) -> int:
+        """Of the steps that a row sees."""
+        return len(self.source.offsets) * self.tangent
+
+    @property
+    def parameters(self) -> int:
+        """n_p."""
+        return self.source.shape[1] - self.unknowns - 1
+
+    def at(self, steps: slice) -> Rows:
+        """Its rows at some steps."""
+        if isinstance(self.source, Rows):
+            return replace(self.source, matrix=self.source.matrix[steps])
+        return Rows(self.source.offsets, self.source.jacobian(steps), None)
+
+    def parts(self) -> Iterator[tuple[slice, Rows]]:
+        """Some steps after the other, and the rows there, which the next ones overwrite."""
+        count, columns, rows = self.source.shape
+        buffer = np.empty(0)
+        for here in chunks(count, columns * (rows + self.parameters + 1)):  # products with T stand beside them
+            if isinstance(self.source, Rows):
+                yield here, self.at(here)
+            else:
+                call, size = self.source.jacobian, here.stop - here.start
+                buffer = buffer if buffer.size else call.room(size)
+                yield here, Rows(self.source.offsets, call.into(buffer[:size], here), None)
+
+    def images(self, steps: Array) -> Iterator[tuple[slice, Array]]:
+        """J times steps of the states (N, tangent, m): some steps after the other, and (count, m, rows) there."""
+        for here, rows in self.parts():
+            yield here, rows.image(steps[here.start : here.stop + max(rows.offsets)])
+
+    def scaled(self, scales: Array) -> LinearizedFactor:
+        """With its rows multiplied by some numbers, (rows,)."""
+        other = replace(self, source=self.source.scaled(scales))
+        other.__dict__["_passed"] = self.residual * scales, self.alive, self.finite
+        return other
+
+
+def chunks(count: int, numbers: int) -> Iterator[slice]:
+    """So many steps of so many numbers each, some at a time."""
+    size = max(NUMBERS // max(numbers, 1), 1)
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))

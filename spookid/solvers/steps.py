@@ -1,4 +1,4 @@
-"""The damped, bounded step of a linearized problem.
+"""The damped, bounded step of a linearized merit function.
 
 The states are eliminated in time order; what is left of the step is a small bounded quadratic program. A step δ is
 corrected by solving for what it lacks: at its end, where the residuals are r, the damped model's gradient is
@@ -9,14 +9,204 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
-from spookid.kernels.arrays import Array, Mask
-from spookid.solvers.elimination import Elimination, ForwardSubstitution
-from spookid.solvers.linearization import Linearization, Tangent
-from spookid.solvers.quadratic_program import bounded_step
-from spookid.solvers.structured import NotPositiveDefiniteError
+from spookid.kernels.arrays import Array
+from spookid.kernels.stages import HardRows
+from spookid.records import dataclass
+from spookid.solvers.curvature import curvature
+from spookid.solvers.elimination import Elimination, ForwardSubstitution, assembled
+from spookid.solvers.linearization import Linearization
+from spookid.solvers.quadratic_program import balanced, bounded_step, unopposed
+from spookid.solvers.reduced_problem import Evaluation, ReducedProblem
+from spookid.solvers.structured import NormalEquations, positive, pull_back
+from spookid.transcription.factor import Factor
+from spookid.transcription.transcription import Point
+
+
+@dataclass(frozen=True, eq=False)
+class Tangent:
+    """A tangent vector of all unknowns, or a gradient."""
+
+    states: tuple[Array, ...]
+    """Per chain, (N t,)."""
+    parameters: Array
+    """(n_p,)."""
+
+    def dot(self, other: Tangent) -> float:
+        """Inner product."""
+        inner = sum(float(a @ b) for a, b in zip(self.states, other.states, strict=True))
+        return inner + float(self.parameters @ other.parameters)
+
+    def plus(self, other: Tangent) -> Tangent:
+        """Sum."""
+        states = tuple(a + b for a, b in zip(self.states, other.states, strict=True))
+        return Tangent(states, self.parameters + other.parameters)
+
+    def stretched(self, scales: Tangent, factor: float) -> Tangent:
+        """Each number times its scale and a common factor."""
+        states = tuple(factor * s * a for a, s in zip(self.states, scales.states, strict=True))
+        return Tangent(states, factor * scales.parameters * self.parameters)
+
+    def scaled_norm(self, scales: Tangent) -> float:
+        """√Σ scales δ²."""
+        squares = Tangent(tuple(a * a for a in self.states), self.parameters * self.parameters)
+        return math.sqrt(scales.dot(squares))
+
+
+class MeritModel(Linearization):
+    """The merit function at an evaluated point: normal equations, and multipliers of coupled hard rows."""
+
+    def __init__(self, reduced: ReducedProblem, here: Evaluation) -> None:
+        super().__init__(reduced, here.point)
+        self.residuals, self._evaluated = here.residuals, here.cost
+        self.coupled = [[term.rows for term in terms if term.factor in reduced.coupled] for terms in self.chains]
+        """Per chain the coupled hard rows."""
+        self.multipliers = [
+            [rows.reduce(force) for rows, force in zip(chain, reduced.forces(c), strict=True)]
+            for c, chain in enumerate(self.coupled)
+        ]
+        """√ρ s of these, those of a step less which are small where it is short, so that none of its digits cancel."""
+        self.violated = sum(
+            float(np.sum(b * (b + 2 * held)))
+            for chain, multipliers in zip(self.coupled, self.multipliers, strict=True)
+            for b, held in ((r.matrix[:, -1], s) for r, s in zip(chain, multipliers, strict=True))
+        )
+        """ρ Σ |c + s|² − ρ Σ |s|²."""
+        self.constraints = self.problem.linear_constraints(here.point.parameters)
+        """Of the parameters' step."""
+        self._equations: list[NormalEquations | None] = []
+
+    @cached_property
+    def _sums(self) -> tuple[Array, Tangent, list[Array]]:
+        """What stays when the equations have been taken."""
+        equations = self.reduced.pool.map(self._assembled, range(len(self.chains)))
+        self._equations = [*equations]
+        corner = np.asarray(sum(chain.corner for chain in equations))
+        gradient = Tangent(tuple(chain.gradient.copy() for chain in equations), corner[:-1, -1])
+        return corner, gradient, [chain.diagonal for chain in equations]
+
+    @property
+    def corner(self) -> Array:
+        """Parameters' part of all chains, (n_p + 1, n_p + 1)."""
+        return self._sums[0]
+
+    @property
+    def gradient(self) -> Tangent:
+        """Jᵀr of all rows, √ρ (c + s) in coupled ones: half the gradient of the merit."""
+        return self._sums[1]
+
+    @property
+    def cost(self) -> float:
+        """Of the soft rows."""
+        return self._evaluated if self.reduced.coupled else float(self.corner[-1, -1])
+
+    def taken(self, chain: int) -> NormalEquations:
+        """JᵀJ of one chain, its coupled rows among the others, for an elimination that overwrites it; made anew for the
+        next."""
+        _ = self._sums
+        here, self._equations[chain] = self._equations[chain], None
+        return self._assembled(chain) if here is None else here
+
+    def hard(self, chain: int) -> list[HardRows]:
+        """The coupled rows of one chain."""
+        return [HardRows(rows.offsets, rows.matrix) for rows in self.coupled[chain]]
+
+    def _assembled(self, chain: int) -> NormalEquations:
+        steps, n, reduced = self.problem.chains[chain].steps, len(self.problem.names), self.reduced
+        given = steps, reduced.tangent, n, reduced.workspaces[chain]
+        values = [rows.matrix[:, -1].copy() for rows in self.coupled[chain]]
+        for rows, more in zip(self.coupled[chain], self.multipliers[chain], strict=True):
+            rows.matrix[:, -1] += more
+        equations = assembled([term.source for term in self.chains[chain]], self.hard(chain), *given)
+        for rows, value in zip(self.coupled[chain], values, strict=True):
+            rows.matrix[:, -1] = value
+        return equations
+
+    def moved(self, step: Tangent) -> Point:
+        """The point moved by a step, put back on the hard rows."""
+        return self.reduced.project(self.retracted(step.states, step.parameters))
+
+    @cached_property
+    def rounding(self) -> float:
+        """Of the merit, by rounding of unknowns of order one in coupled rows that have multipliers."""
+        squares = 0.0
+        for c, rows in enumerate(self.coupled):
+            for block, force in zip(rows, self.reduced.forces(c), strict=True):
+                sizes = np.einsum("kcr,kcr->kr", block.matrix[:, :-1], block.matrix[:, :-1])
+                squares += float(np.sum(block.reduce(force) ** 2 * sizes))
+        return 2 * float(np.finfo(float).eps) * float(np.sqrt(squares))
+
+    @cached_property
+    def scales(self) -> Tangent:
+        """D, the metric of a step: the diagonal of JᵀJ.
+
+        For a parameter it is at least cost/magnitude²: with damping α, moving it by its own magnitude costs α of the
+        present cost. Else one that the data hardly see wanders off by orders of magnitude and is long in coming back.
+        """
+        magnitudes = np.maximum(self.problem.magnitudes, np.abs(self.point.parameters))
+        parameters = np.maximum(self.corner.diagonal()[:-1], self.cost / magnitudes**2)
+        return Tangent(tuple(map(positive, self._sums[2])), positive(parameters))
+
+    @property
+    def _lagrangian(self) -> Tangent:
+        """Half the gradient of the cost with the coupled rows' multipliers: g + ρ Cᵀs."""
+        if not self.reduced.coupled:
+            return self.gradient
+        return self.pull_back(self.residuals)
+
+    @cached_property
+    def curvature(self) -> list[NormalEquations]:
+        """S of each chain, so that JᵀJ + S is half the exact Hessian of the cost."""
+        return [curvature(self.reduced, self.point, c, basis) for c, basis in enumerate(self._bases)]
+
+    @cached_property
+    def bend(self) -> Array:
+        """What constraints between parameters add to half the Hessian of the Lagrangian, (n_p, n_p)."""
+        n, constraints, here = len(self.gradient.parameters), self.problem.constraints, self.point.parameters
+        if constraints is None:
+            return np.zeros((n, n))
+        lengths = np.sqrt(positive(np.diag(self.corner)[:-1]))
+        return constraints.curvature(here, balanced(self.problem, here, self.gradient.parameters, lengths)[0])
+
+    def pull_back(self, residuals: list[list[Array]]) -> Tangent:
+        """Jᵀ times the residuals of another point, the multipliers √ρ s in coupled rows: half the gradient of the
+        Lagrangian."""
+        parts = []
+        for c, chain in enumerate(self.problem.chains):
+            values = self.reduced.pulls(c, residuals[c])
+            sources = [term.source for term in self.chains[c]]
+            parts.append(pull_back(sources, values, chain.steps, self.reduced.tangent))
+        return Tangent(tuple(s for s, _ in parts), np.sum([p for _, p in parts], axis=0))
+
+    def violations(self, residuals: list[list[Array]]) -> list[list[Array]]:
+        """√ρ c per chain and coupled factor, in the rows that are left."""
+        found = []
+        for c, chain in enumerate(self.coupled):
+            values = [r for f, r in self._augmented(c, residuals) if f in self.reduced.coupled]
+            found.append([block.reduce(r) for block, r in zip(chain, values, strict=True)])
+        return found
+
+    def _augmented(self, chain: int, residuals: list[list[Array]]) -> list[tuple[Factor, Array]]:
+        return list(zip(self.reduced.kept, self.reduced.augmented(chain, residuals[chain]), strict=True))
+
+    def curvature_times(self, step: Tangent) -> Tangent:
+        """S δ."""
+        products = [chain.apply(s, step.parameters) for chain, s in zip(self.curvature, step.states, strict=True)]
+        parameters = np.sum([p for _, p in products], axis=0) + self.bend @ step.parameters
+        return Tangent(tuple(s for s, _ in products), parameters)
+
+    def optimality(self) -> float:
+        """Largest cosine between the residual and a column of J; what pushes parameters against a bound or a constraint
+        does not count."""
+        whole = self._lagrangian
+        lengths = positive(self.corner.diagonal()[:-1])
+        parts = [*whole.states, unopposed(self.problem, self.point.parameters, whole.parameters, np.sqrt(lengths))]
+        squares = (g * g / s for g, s in zip(parts, [*self.scales.states, lengths], strict=True))
+        largest = max(float(square.max(initial=0.0)) for square in squares)
+        return math.sqrt(largest / self.cost) if largest > 0 else 0.0
 
 
 class DampedStep:
@@ -28,16 +218,16 @@ class DampedStep:
         NotPositiveDefiniteError: if α is too small for a factorization.
     """
 
-    def __init__(self, here: Linearization, damping: float, exact: bool = False) -> None:
+    def __init__(self, here: MeritModel, damping: float, exact: bool = False) -> None:
         self.here, self._damping, self._exact = here, damping, exact
         extra = here.curvature if exact else []
-        self._eliminations = here.reduced.pool.map(self._eliminated, range(len(here.rows)))
+        self._eliminations = here.reduced.pool.map(self._eliminated, range(len(here.chains)))
         corner = here.corner + sum(s.corner for s in extra)
         if exact:
             corner[:-1, :-1] += here.bend
-        self.schur = np.asarray(corner[:-1, :-1] - sum(e.corner[:-1, :-1] for e in self._eliminations))
-        """Schur complement of the damped states, (n_p, n_p), the parameters undamped."""
-        self._matrix = self.schur + damping * np.diag(here.scales.parameters)
+        schur = np.asarray(corner[:-1, :-1] - sum(e.corner[:-1, :-1] for e in self._eliminations))
+        self._matrix = schur + damping * np.diag(here.scales.parameters)
+        """Schur complement of the damped states, (n_p, n_p)."""
         self._lower = here.problem.lower - here.point.parameters
         self._upper = here.problem.upper - here.point.parameters
         self._linear = here.constraints
@@ -51,10 +241,6 @@ class DampedStep:
         if self._exact:
             equations.add(here.curvature[chain])
         return Elimination(equations, damping, here.hard(chain), here.reduced.workspaces[chain])
-
-    def held(self, chain: int) -> list[Mask]:
-        """True for coupled rows that say what others do not say already, per factor (count, rows that are left)."""
-        return self._eliminations[chain].held()
 
     def first(self) -> tuple[Tangent, float]:
         """The step from here, and the decrease of the merit that it promises; the multipliers of the coupled rows are
@@ -112,15 +298,3 @@ class DampedStep:
         whole = np.where(parameters <= self._lower - moved, self._lower, moved + parameters)
         whole = np.where(parameters >= self._upper - moved, self._upper, whole)
         return Tangent(step.plus(more).states, whole)
-
-
-def schur(here: Linearization) -> Array:
-    """Schur complement of the states in JᵀJ, (n_p, n_p).
-
-    Raises:
-        NotPositiveDefiniteError: if the states are not determined.
-    """
-    try:
-        return DampedStep(here, 0.0).schur
-    except NotPositiveDefiniteError:
-        return DampedStep(here, 1e-14).schur

@@ -17,11 +17,11 @@ import numpy as np
 
 from spookid.kernels.arrays import Array
 from spookid.kernels.chain import Chain
-from spookid.kernels.stages import mirrored
+from spookid.kernels.stages import HardRows, mirrored
 from spookid.records import dataclass
+from spookid.solvers.rows import LinearizedFactor
 from spookid.solvers.structured import NormalEquations, normal_equations
-from spookid.statistics.condensing import Condensed
-from spookid.statistics.linearized import LinearizedFactor, hard_rows, products
+from spookid.statistics.condensing import Condensed, products
 from spookid.transcription.factor import Group
 
 BLOCKS = 20
@@ -97,7 +97,8 @@ def schur_complements(terms: Sequence[LinearizedFactor], edges: Sequence[int]) -
     """
     steps, size = terms[0].steps, terms[0].parameters + 1
     equations = normal_equations([term.source for term in terms], steps, terms[0].tangent, size - 1)
-    chain = Chain(equations.band, None, equations.border, steps, hard_rows(terms))
+    hard = [HardRows(term.source.offsets, term.rows.matrix) for term in terms if term.factor.hard]
+    chain = Chain(equations.band, None, equations.border, steps, hard)
     parts = [_observations(terms, *pair) for pair in pairwise(edges)]
     cuts, stood = [_stages(chain, some) for some in parts], dict[int, tuple[Array, Array]]()
     unknown = np.full((size, size), np.nan)
@@ -160,7 +161,9 @@ def _without(
     (first, last), t, kept, left = stages, chain.tangent, [], whole.corner.copy()
     chain.front[:], chain.corner[:] = stood[first][0], 0.0
     for term, start, stop in parts:
-        part = term.between(start, stop)
+        observed = term.at(slice(start, stop))
+        span = stop - start + max(observed.offsets)
+        part = normal_equations([observed], span, term.tangent, term.parameters)
         rows = slice(start * t, start * t + len(part.band))
         kept.append((rows, whole.band[rows].copy(), whole.border[rows].copy()))
         whole.band[rows, : part.band.shape[1]] -= part.band

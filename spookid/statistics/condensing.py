@@ -13,30 +13,66 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spookid.kernels.arrays import Array
-from spookid.kernels.thread_pool import Workspace
-from spookid.solvers.elimination import Elimination, cross_covariances
+from spookid.solvers.linearization import Linearization
+from spookid.solvers.reduced_problem import ReducedProblem
+from spookid.solvers.rows import Columns, LinearizedFactor, Rows, Stream, chunks
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.statistics.linearized import (
-    Columns,
-    LinearizedFactor,
-    LinearizedProblem,
-    Signs,
-    added,
-    chunks,
-    hard_rows,
-    products,
-)
+from spookid.solvers.systems import independent_combinations
+from spookid.transcription.factor import Factor, Group
 from spookid.transcription.parameter_constraints import FreeDirections
+from spookid.transcription.transcription import Point, Transcription
+
+Signs = NDArray[np.int8]
+"""Columns of one factor, of −1, 0 and 1."""
 
 _RANK = 1e-10
 """Eigenvalues of the scaled information below this share of the largest are zero to round-off."""
 _SOUND = 1e-6
 """Relative error of tr(J_x J_x⁺), a whole number, with which its parts are still of use."""
+
+
+def linearize(problem: Transcription, point: Point) -> Linearization:
+    """The linearization at ``point``; of a pair the smaller member is held.
+
+    Raises:
+        NotPositiveDefiniteError: if anything is not finite.
+    """
+    return Linearization(ReducedProblem(problem.at_solution(), point), point, lenient=True).changed(_looked_at)
+
+
+def linearize_beside(problem: Transcription, factor: Factor, point: Point) -> list[LinearizedFactor]:
+    """One more factor in the unknowns of a problem that was linearized at ``point``, along each chain.
+
+    Raises:
+        NotPositiveDefiniteError: if anything is not finite.
+    """
+    reduced = ReducedProblem(problem.with_factors((factor, *problem.factors)), point)
+    rows = (reduced.rows(factor, point, c) for c in range(len(problem.chains)))
+    pairs = zip(rows, problem.chains, strict=True)
+    given = reduced.tangent, reduced.scale(factor)
+    return [_looked_at(LinearizedFactor(factor, own, chain.steps, *given)) for own, chain in pairs]
+
+
+def _looked_at(term: LinearizedFactor) -> LinearizedFactor:
+    """With rows of which parts can be had, and of the first state those combinations that noise lives in."""
+    rows, factor = term.source, term.factor
+    if isinstance(rows, Stream) and (factor.first_only or rows.jacobian.program is None):
+        rows = term.rows
+    if isinstance(rows, Rows) and factor.first_only and factor.group is Group.STATE:
+        basis = independent_combinations(rows, term.unknowns)
+        complement = basis[None] if rows.complement is None else np.matmul(rows.complement, basis)
+        rows = Rows(rows.offsets, np.matmul(rows.matrix, basis), complement)
+    term = replace(term, source=rows)
+    if not term.finite:
+        raise NotPositiveDefiniteError("a residual or a derivative is not finite")
+    return term
 
 
 class Condensed:
@@ -51,10 +87,11 @@ class Condensed:
         NotPositiveDefiniteError: if the states are not determined.
     """
 
-    def __init__(self, here: LinearizedProblem, free: FreeDirections, refined: bool = True) -> None:
+    def __init__(self, here: Linearization, free: FreeDirections, refined: bool = True) -> None:
         self.linearized, self._free, n = here, free, here.parameters
-        self._states, self._held, self._eliminations = 0, 0, dict[int, Elimination]()
-        projected = [self._projected(c, refined) for c in range(len(here.chains))]
+        projected = [here.system(c).condensed(refined) for c in range(len(here.chains))]
+        self._states = sum(here.system(c).moving for c in range(len(here.chains)))
+        self._held = sum(here.system(c).held for c in range(len(here.chains)))
         self.T = [[part[:, :n] for part in parts] for parts in projected]
         """Per chain and factor, transposed: (count, n_p, rows); multipliers in hard rows."""
         self.information = self.inner(self.T, self.T)
@@ -86,7 +123,7 @@ class Condensed:
 
     def release(self) -> None:
         """Forget the states' factors, the larger part of all that is kept; they are made again when asked for."""
-        self._eliminations.clear()
+        self.linearized.release()
 
     def leverages(self) -> list[Columns] | None:
         """Per chain and factor the sums over the steps of the diagonal of J_x J_x⁺, which is how far the states follow
@@ -105,10 +142,7 @@ class Condensed:
     def state_covariances(self, chain: int, term: LinearizedFactor) -> Array:
         """The same with the parameters given, of any factor in the unknowns of this problem."""
         found = np.zeros((len(term.residual), term.residual.shape[1], term.residual.shape[1]))
-        for start, covariances in self._elimination(chain).covariances_backward():
-            here = slice(start, start + len(covariances))
-            states = term.at(here).matrix[:, : term.unknowns]
-            across = cross_covariances(covariances, term.source.offsets, states)
+        for _, here, states, across in self.linearized.system(chain).covariances([term]):
             found[here] = np.matmul(states.transpose(0, 2, 1), across)
         return found
 
@@ -135,52 +169,8 @@ class Condensed:
     def without_states(self, chain: int, columns: Sequence[Array | Signs]) -> Columns:
         """(I − J_x J_x⁺) times vectors of residuals of one chain."""
         left = [np.array(c, dtype=np.float64) for c in columns]
-        self._project(chain, left)
+        self.linearized.system(chain).project(left)
         return left
-
-    def _projected(self, chain: int, refined: bool) -> Columns:
-        """T, and in the last column (I − J_x J_x⁺) r, of one chain."""
-        terms, found = self.linearized.chains[chain], []
-        self._eliminations[chain], moving = _eliminated(terms)
-        self._states += moving
-        self._held += sum(int(rows.sum()) for rows in self._eliminations[chain].held())
-        responses, multipliers = self._eliminations[chain].responses()
-        steps, forces = responses.reshape(terms[0].steps, terms[0].tangent, -1), iter(multipliers)
-        for term in terms:
-            if term.factor.hard:
-                found.append(-next(forces).transpose(0, 2, 1))
-                continue
-            columns = np.empty((len(term.residual), steps.shape[2], term.residual.shape[1]))
-            for here, rows in term.parts():
-                columns[here] = rows.matrix[:, term.unknowns :]
-            for here, image in term.images(steps):
-                columns[here] -= image
-            found.append(columns)
-        del steps, responses
-        if refined:
-            self._project(chain, found, again=True)
-        return found
-
-    def _project(self, chain: int, columns: Columns, again: bool = False) -> None:
-        """Project states out of vectors of residuals of one chain, in their place; ``again`` if hard rows have
-        multipliers in them already."""
-        terms, hard = self.linearized.chains[chain], list[Array]()
-        right = np.zeros((terms[0].steps, terms[0].tangent, columns[0].shape[1]))
-        for term, part in zip(terms, columns, strict=True):
-            if term.factor.hard:
-                hard.append(np.zeros_like(part) if again else part)
-                continue
-            for here, rows in term.parts():
-                rows.pull(part[here], right[here.start :])
-        values = [value.transpose(0, 2, 1) for value in hard]
-        solved, forces = self._elimination(chain).solve(right.reshape(-1, right.shape[2]), values)
-        steps = solved.reshape(right.shape)
-        for term, part in zip(terms, columns, strict=True):
-            if term.factor.hard:
-                part[:] = -(forces.pop(0) + values.pop(0)).transpose(0, 2, 1)
-                continue
-            for here, image in term.images(steps):
-                part[here] -= image
 
     def _without_parameters(self, columns: Sequence[Columns], products: Array) -> list[Columns]:
         """(I − T T⁺) times vectors of residuals, in their place, with their products with T, (n_p, m)."""
@@ -194,34 +184,22 @@ class Condensed:
     def _leverages(self, chain: int) -> Columns:
         """Of one chain, with the covariances P of neighbouring steps in the unknowns that each row sees."""
         terms = self.linearized.chains[chain]
-        found = [np.zeros(term.residual.shape[1]) for term in terms]
-        for start, covariances in self._elimination(chain).covariances_backward():
-            for term, total in (each for each in zip(terms, found, strict=True) if not each[0].factor.hard):
-                states = term.at(slice(start, start + len(covariances))).matrix[:, : term.unknowns]
-                total += np.einsum("kur,kur->r", states, cross_covariances(covariances, term.source.offsets, states))
+        found, soft = [np.zeros(term.residual.shape[1]) for term in terms], [t for t in terms if not t.factor.hard]
+        totals = [total for term, total in zip(terms, found, strict=True) if not term.factor.hard]
+        for number, _, states, across in self.linearized.system(chain).covariances(soft):
+            totals[number] += np.einsum("kur,kur->r", states, across)
         return found
 
-    def _elimination(self, chain: int) -> Elimination:
-        if chain not in self._eliminations:
-            self._eliminations[chain], _ = _eliminated(self.linearized.chains[chain])
-        return self._eliminations[chain]
 
-
-def _eliminated(terms: Sequence[LinearizedFactor]) -> tuple[Elimination, int]:
-    """The states of one chain, and how many of them move any row."""
-    hard, room = hard_rows(terms), Workspace()
-    for tiny in (0.0, 1e-14):
-        equations = added(terms, room)
-        diagonal = equations.band[:, 0]
-        moving, damping = (
-            int(np.count_nonzero(diagonal)),
-            np.where(diagonal == 0, 1.0, tiny * diagonal) if tiny else None,
-        )
-        try:
-            return Elimination(equations, damping, hard, room), moving
-        except NotPositiveDefiniteError:
-            continue
-    raise NotPositiveDefiniteError("the states are not determined")
+def products(one: Array, other: Array, weights: Array | float = 1.0) -> Array:
+    """Inner products of vectors of residuals of one factor, (count, m, rows) and (count, m', rows), each row times its
+    weight, (m, m')."""
+    total, weights = np.zeros((one.shape[1], other.shape[1])), np.broadcast_to(weights, one.shape[2:])
+    counted = slice(None) if weights.all() else np.flatnonzero(weights)
+    for here in chunks(len(one), one[:1].size + other[:1].size):
+        left, right = one[here][:, :, counted], other[here][:, :, counted]
+        total += np.tensordot(left * weights[counted], right, axes=((0, 2), (0, 2)))
+    return total
 
 
 def pseudo_inverse(information: Array, free: FreeDirections, open: Array | None = None) -> tuple[Array, int]:

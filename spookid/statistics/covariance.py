@@ -21,7 +21,6 @@ from spookid.statistics.sensitivities import (
     Seen,
     Sensitivities,
 )
-from spookid.statistics.systems import triangular
 from spookid.statistics.variances import Variances, widened
 from spookid.statistics.weak_directions import (
     RANK,
@@ -132,7 +131,7 @@ def analyse(
         tuple(names),
         _blank(covariance.copy(), unknown),
         _blank(scatter.copy(), unknown),
-        triangular(statistics.information),
+        _triangular(statistics.information),
         np.diag(covariance) / promised,
         conditions | reasons,
         np.sort(spectrum.values)[::-1],
@@ -208,6 +207,12 @@ def _changes(half: Array, gradients: Array, remaining: Array) -> Array:
         if np.all(np.isfinite(rest)) and np.linalg.eigvalsh(rest).min(initial=1.0) > RANK:
             changes[w] = -half @ np.linalg.solve(rest, half.T @ gradient)
     return changes
+
+
+def _triangular(information: Array) -> Array:
+    """R factor of T by an eigendecomposition, so that a singular Schur complement has one too."""
+    values, vectors = np.linalg.eigh(information)
+    return np.asarray(np.linalg.qr(np.sqrt(np.clip(values, 0.0, None))[:, None] * vectors.T, mode="r"))
 
 
 def _blank(covariance: Array, unknown: NDArray[np.intp]) -> Array:

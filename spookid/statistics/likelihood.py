@@ -6,7 +6,7 @@ rows of a step in the newest state,
     −2 log L = |r|² + log det H − 2 Σ_k log |det D_k| + 2 Σ log σ + const.,
 
 the last sum over observations; the noise of the random rows stands in D_k. Hard rows that link steps stand in D_k below
-the random ones, and H is then their saddle point (``systems``); hard rows of the first state leave it a flat prior on
+the random ones, and H is then their saddle point (``System``); hard rows of the first state leave it a flat prior on
 their surface. Without the third term a mechanism with all inertias and forces scaled down would always be more likely.
 
 Score, in one backward sweep: with P the blocks of H⁻¹ along the band (``selected_inversion``),
@@ -27,12 +27,13 @@ from typing import Any
 import numpy as np
 
 from spookid.kernels.arrays import Array
+from spookid.solvers.linearization import Linearization
 from spookid.solvers.reduced_problem import ReducedProblem
-from spookid.solvers.rows import Rows
+from spookid.solvers.rows import LinearizedFactor
+from spookid.solvers.slopes import Determinants, slopes
+from spookid.solvers.systems import System
 from spookid.statistics.marginal import Marginal, Swept
 from spookid.statistics.probes import coloured, fisher, whole
-from spookid.statistics.slopes import Determinants, slopes
-from spookid.statistics.systems import System
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Point
 
@@ -41,35 +42,28 @@ _SLOW = 100
 _EPSILON = float(np.finfo(float).eps)
 
 
-class States:
-    """All states linearized at a point.
+class States(Linearization):
+    """All states linearized at a point, Jacobians kept.
 
     Args:
         reduced: of the transcription with its noise.
         ahead: what the point is the projection of; None if it was given.
-
-    Raises:
-        NotPositiveDefiniteError: if the states are not determined.
     """
 
     def __init__(self, reduced: ReducedProblem, point: Point, ahead: Point | None = None) -> None:
-        self.reduced, self.point, self.ahead = reduced, point, ahead
-        self.chains = [_Chain(reduced, point, c) for c in range(len(reduced.problem.chains))]
+        super().__init__(reduced, point, kept=True)
+        self.ahead = ahead
+        self.recordings = [Recording(self, c) for c in range(len(self.chains))]
 
-    @property
+    @cached_property
     def cost(self) -> float:
         """|r|²."""
-        return float(sum(chain.cost for chain in self.chains))
-
-    @property
-    def corner(self) -> Array:
-        """What eliminating the states leaves of the parameters' corner, (n_p + 1, n_p + 1)."""
-        return np.asarray(np.sum([chain.system.corner for chain in self.chains], axis=0))
+        return sum(self.costs.values())
 
     @property
     def least(self) -> float:
         """|r|² after a linear step of the states."""
-        return float(sum(chain.system.corner[-1, -1] for chain in self.chains))
+        return float(self.schur[-1, -1])
 
     @property
     def gap(self) -> float:
@@ -80,9 +74,8 @@ class States:
     def costs(self) -> dict[Group, float]:
         """Σ r² of each group of factors."""
         totals = dict.fromkeys(Group, 0.0)
-        for chain in self.chains:
-            for factor, rows in chain.soft:
-                totals[factor.group] += float(np.sum(rows.matrix[:, -1] ** 2))
+        for term in (term for terms in self.chains for term in terms if not term.factor.hard):
+            totals[term.factor.group] += float(np.sum(term.residual**2))
         return totals
 
     @property
@@ -126,35 +119,31 @@ class States:
 
     def stepped(self, parameters: Array | None = None, logs: Mapping[str, float] | None = None) -> Point:
         """The same before it is projected."""
-        problem, moves = self.reduced.problem, []
-        step = np.zeros(len(problem.names)) if parameters is None else parameters
-        for chain in self.chains:
-            move = chain.response @ np.append(-step, -1.0)
-            if logs:
-                move += chain.following(logs)
-            steps = move.reshape(-1, self.reduced.tangent)
-            moves.append(self.reduced.expand(steps, chain.basis))
-        return problem.retract(self.point, moves, step)
+        step, moves = np.zeros(self.parameters) if parameters is None else parameters, []
+        for recording in self.recordings:
+            move = recording.system.response @ np.append(-step, -1.0)
+            moves.append(move + recording.following(logs) if logs else move)
+        return self.retracted(moves, step)
 
 
 def marginal(states: States, logs: Mapping[str, float]) -> Marginal:
     """The likelihood where states are linearized, at the best states but for a linear step. ``logs``: log σ by the name
     of the noise."""
-    chains = states.chains
+    chains = states.recordings
     value = sum(chain.volume() + chain.measured(logs) for chain in chains)
-    left = states.corner
+    left = states.schur
     return Marginal(
         value + float(left[-1, -1]),
         left[:-1, -1],
         states.density,
         left[:-1, :-1],
         cache(partial(_swept, states)),
-        cache(partial(_added, chains, _Chain.freedom)),
+        cache(partial(_added, chains, Recording.freedom)),
         cache(partial(_added, chains, coloured)),
-        partial(_added, chains, _Chain.strength),
+        partial(_added, chains, Recording.strength),
         partial(size_information, states),
-        partial(_added, chains, _Chain.rounding),
-        lambda steps: _added(chains, partial(_Chain.ahead, steps=steps)),
+        partial(_added, chains, Recording.rounding),
+        lambda steps: _added(chains, partial(Recording.ahead, steps=steps)),
     )
 
 
@@ -163,12 +152,12 @@ def size_information(
 ) -> Mapping[tuple[str, str], float]:
     """``Marginal.fisher``. ``names``: of the first of two noises; None: all; ``probes``: random vectors in each
     recording at least. What little is known of a size needs some."""
-    return _added(states.chains, lambda chain: fisher(chain, names, probes))
+    return _added(states.recordings, lambda chain: fisher(chain, names, probes))
 
 
 def _swept(states: States) -> Swept:
-    volume = np.zeros(len(states.reduced.problem.names))
-    for chain in states.chains:
+    volume = np.zeros(states.parameters)
+    for chain in states.recordings:
         volume += chain.sweep[0]
         chain.release()
     return Swept(volume, cache(partial(_noise, states)))
@@ -176,13 +165,13 @@ def _swept(states: States) -> Swept:
 
 def _noise(states: States) -> tuple[_Totals, _Totals]:
     residual, following = _Totals(), _Totals()
-    for name, more, follow in (one for chain in states.chains for one in chain.noise()):
+    for name, more, follow in (one for chain in states.recordings for one in chain.noise()):
         residual.add(name, more)
         following.add(name, follow)
     return residual, following
 
 
-def _added(chains: Sequence[_Chain], told: Callable[[_Chain], Sequence[tuple[Any, Any]]]) -> _Totals:
+def _added(chains: Sequence[Recording], told: Callable[[Recording], Sequence[tuple[Any, Any]]]) -> _Totals:
     """Sums over all chains of what they tell by name."""
     sums = _Totals()
     for chain in chains:
@@ -197,40 +186,32 @@ class _Totals(dict[Any, Any]):
         self[name] = self[name] + value if name in self else value
 
 
-class _Chain:
+class Recording:
     """One recording at a point."""
 
-    def __init__(self, reduced: ReducedProblem, point: Point, chain: int) -> None:
-        self.reduced, self.point, self.chain = reduced, point, chain
-        problem = reduced.problem
-        self.steps, self.t = problem.chains[chain].steps, reduced.tangent
-        self.rows, self.basis = reduced.reduce(point, chain)
-        self.system = System(reduced.kept, self.rows, self.steps, self.t, len(problem.names))
-        self.kept = list(zip(reduced.kept, self.rows, strict=True))
-        self.soft = [(factor, rows) for factor, rows in self.kept if not factor.hard]
+    def __init__(self, states: States, chain: int) -> None:
+        self.states, self.reduced, self.chain, self.terms = states, states.reduced, chain, states.chains[chain]
+        self.steps, self.t = states.problem.chains[chain].steps, states.reduced.tangent
+        self.noisy: Sequence[LinearizedFactor] = [term for term in self.terms if term.factor.noise]
         self._free: dict[int, Array] = {}
         """Rows less their leverage by the number of a factor, (rows,), where they have been found out."""
-        self.cost = float(sum(np.sum(rows.matrix[:, -1] ** 2) for _, rows in self.soft))
-        """Σ r²."""
 
     @property
-    def response(self) -> Array:
-        """H⁻¹ [J_xᵀJ_θ, J_xᵀr], (N t, n_p + 1)."""
-        return self.system.response
+    def system(self) -> System:
+        """Its states; raises NotPositiveDefiniteError if they are not determined."""
+        return self.states.system(self.chain)
 
     @cached_property
     def determinants(self) -> Determinants:
         """Of the rows that are a density, and of hard ones."""
-        return Determinants(self.kept, self.t)
+        return Determinants(self.terms)
 
     def following(self, logs: Mapping[str, float]) -> Array:
         """How the states follow steps of the logarithms of noises, (N t,): 2 H⁻¹ Σ J_gᵀ r_g times the step of g."""
         right = np.zeros((self.steps, self.t, 1))
-        for factor, rows in self.kept:
-            if factor.noise:
-                steps = np.array([logs.get(name, 0.0) for name in factor.noise])
-                r = whole(rows, rows.matrix[:, -1]) * steps
-                rows.pull(rows.reduce(r)[:, None], right)
+        for term in self.noisy:
+            steps, rows = np.array([logs.get(name, 0.0) for name in term.factor.noise]), term.rows
+            rows.pull(rows.reduce(whole(rows, term.residual) * steps)[:, None], right)
         return 2 * self.system.solve(right.reshape(-1, 1))[:, 0]
 
     def volume(self) -> float:
@@ -240,81 +221,76 @@ class _Chain:
     @property
     def weights(self) -> Iterator[tuple[Factor, Array]]:
         """A with which the logarithms change by Σ ⟨A, dJ⟩, by factor, (count, columns, rows)."""
-        for number, (factor, rows) in enumerate(self.kept):
+        for number, term in enumerate(self.terms):
+            factor = term.factor
             if factor.group is Group.PRIOR and not factor.noise:
                 continue
             weights = self.system.cross_covariances(number)
             if factor.noise:
-                self._free[number] = self._left(factor, rows, weights).sum(axis=0)
+                self._free[number] = self._left(term, weights).sum(axis=0)
             if factor.group is Group.PRIOR:
                 continue
             if (normal := self.determinants.slopes.get(number)) is not None:
                 weights[:, -self.t :] -= normal
-            if factor in self.reduced.coupled:
-                weights *= np.sqrt(self.reduced.penalty)
+            if term.scale != 1:
+                weights *= term.scale
             yield factor, weights
 
     @cached_property
     def sweep(self) -> tuple[Array, Array]:
         """Half the gradient in θ of the logarithms, states following, (n_p,); and H⁻¹ times half their gradient in the
         states, (N t,)."""
-        gradient, parameters = slopes(self.reduced, self.point, self.chain, self.weights)
+        gradient, parameters = slopes(self.reduced, self.states.point, self.chain, self.weights)
         pulled = self.system.solve(gradient[:, None].copy())[:, 0]
-        return parameters - self.response[:, :-1].T @ gradient, pulled
+        return parameters - self.system.response[:, :-1].T @ gradient, pulled
 
     def freedom(self) -> list[tuple[str, float]]:
         """Rows less their leverage by name of the noise."""
-        missing = [i for i, (factor, _) in enumerate(self.kept) if factor.noise and i not in self._free]
+        missing = [i for i, term in enumerate(self.terms) if term.factor.noise and i not in self._free]
         for i in missing:
-            self._free[i] = self._left(*self.kept[i], self.system.cross_covariances(i)).sum(axis=0)
+            self._free[i] = self._left(self.terms[i], self.system.cross_covariances(i)).sum(axis=0)
         if missing:
             self.release()
-        return [(name, self._free[i][j]) for i, (f, _) in enumerate(self.kept) for j, name in enumerate(f.noise)]
+        return [(name, self._free[i][j]) for i, t in enumerate(self.terms) for j, name in enumerate(t.factor.noise)]
 
     def noise(self) -> list[tuple[str, float, float]]:
         """Per name of a noise: Σ r², and what the states' following adds to the slope."""
-        moves, found = np.stack([self.response[:, -1], self.sweep[1]], axis=1), []
-        for factor, rows in self.kept:
-            if not factor.noise:
-                continue
-            along = self._along(rows, moves)
-            r = whole(rows, rows.matrix[:, -1] - along[:, 0])
+        moves, found = np.stack([self.system.response[:, -1], self.sweep[1]], axis=1), []
+        for term in self.noisy:
+            rows, along = term.rows, self._along(term, moves)
+            r = whole(rows, term.residual - along[:, 0])
             squares, follow = np.sum(r**2, axis=0), np.sum(whole(rows, along[:, 1]) * r, axis=0)
-            for i, name in enumerate(factor.noise):
-                found.append((name, squares[i], 2 * follow[i]))
+            found += [(name, squares[i], 2 * follow[i]) for i, name in enumerate(term.factor.noise)]
         return found
 
-    def _left(self, factor: Factor, rows: Rows, across: Array) -> Array:
+    def _left(self, term: LinearizedFactor, across: Array) -> Array:
         """1 less the leverage of each row, states and private unknowns fitted, (count, rows)."""
-        states = rows.matrix[:, : len(rows.offsets) * self.t]
-        if rows.complement is None:
-            return np.asarray(self.alive(factor) - np.einsum("kcr,kcr->kr", states, across))
-        C = rows.complement
+        states, C = self._slopes(term), term.complement
+        if C is None:
+            return np.asarray(self.alive(term.factor) - np.einsum("kcr,kcr->kr", states, across))
         kept = np.matmul(C, np.eye(C.shape[2]) - np.matmul(states.transpose(0, 2, 1), across))
         return np.asarray(np.einsum("krl,krl->kr", kept, C))
 
     def ahead(self, steps: Array) -> list[tuple[str, Array]]:
         """See ``Marginal.ahead``."""
-        found, moves = [], self.response @ steps
-        for factor, rows in self.kept:
-            if factor.noise:
-                r = whole(rows, rows.border_image(steps) - self._along(rows, moves))
-                found += [(name, r[:, :, i].T @ r[:, :, i]) for i, name in enumerate(factor.noise)]
+        found, moves = [], self.system.response @ steps
+        for term in self.noisy:
+            r = whole(term.rows, term.rows.border_image(steps) - self._along(term, moves))
+            found += [(name, r[:, :, i].T @ r[:, :, i]) for i, name in enumerate(term.factor.noise)]
         return found
 
     def strength(self) -> list[tuple[str, float]]:
         """Sum of squares of the Jacobian in the states by name of the noise; of an observation of several steps along
         slow motions, for what it sees of fast ones the equations of motion see a lot better."""
         found = []
-        for factor, rows in self.kept:
-            if factor.noise:
-                slopes = whole(rows, rows.matrix[:, : len(rows.offsets) * self.t])
-                if factor.group is Group.OBSERVATION:
-                    phases = np.exp(2j * np.pi / _SLOW * np.array(rows.offsets))
-                    of_steps = slopes.reshape(len(slopes), len(phases), self.t, -1)
-                    slopes = np.abs(np.tensordot(phases, of_steps, (0, 1)))
-                squares = np.sum(slopes**2, axis=(0, 1))
-                found += [(name, squares[i]) for i, name in enumerate(factor.noise)]
+        for term in self.noisy:
+            slopes = whole(term.rows, self._slopes(term))
+            if term.factor.group is Group.OBSERVATION:
+                phases = np.exp(2j * np.pi / _SLOW * np.array(term.rows.offsets))
+                of_steps = slopes.reshape(len(slopes), len(phases), self.t, -1)
+                slopes = np.abs(np.tensordot(phases, of_steps, (0, 1)))
+            squares = np.sum(slopes**2, axis=(0, 1))
+            found += [(name, squares[i]) for i, name in enumerate(term.factor.noise)]
         return found
 
     def rounding(self) -> list[tuple[str, float]]:
@@ -324,18 +300,20 @@ class _Chain:
         if (variances := self.system.variances) is None:
             return found
         deviations = np.sqrt(np.maximum(variances, 0.0))
-        for factor, rows in self.soft:
-            if factor.noise and factor.group is Group.STATE:
-                size = np.abs(whole(rows, rows.matrix[:, : len(rows.offsets) * self.t]))
-                count = len(size)
-                along = np.concatenate([deviations[o : o + count] for o in rows.offsets], axis=1)
-                bound = _EPSILON * np.sum(np.einsum("kcr,kc->kr", size, along) ** 2, axis=0)
-                found += [(name, bound[i]) for i, name in enumerate(factor.noise)]
+        for term in (t for t in self.noisy if t.factor.group is Group.STATE and not t.factor.hard):
+            size = np.abs(whole(term.rows, self._slopes(term)))
+            along = np.concatenate([deviations[o : o + len(size)] for o in term.rows.offsets], axis=1)
+            bound = _EPSILON * np.sum(np.einsum("kcr,kc->kr", size, along) ** 2, axis=0)
+            found += [(name, bound[i]) for i, name in enumerate(term.factor.noise)]
         return found
 
-    def _along(self, rows: Rows, moves: Array) -> Array:
+    def _slopes(self, term: LinearizedFactor) -> Array:
+        """Jᵀ of the states, (count, columns, rows)."""
+        return term.rows.matrix[:, : term.unknowns]
+
+    def _along(self, term: LinearizedFactor, moves: Array) -> Array:
         """J times moves of the states (N t, m), (count, m, rows)."""
-        return rows.image(moves.reshape(self.steps, self.t, -1))
+        return term.rows.image(moves.reshape(self.steps, self.t, -1))
 
     def alive(self, factor: Factor) -> Array:
         """1 where a row has data, (count, rows)."""
@@ -353,11 +331,11 @@ class _Chain:
         """2 Σ log σ of the rows that are measurements, and no density of the states; where private unknowns are fitted
         to such rows, the logarithm of the determinant of their information."""
         total = 0.0
-        for factor, rows in self.kept:
-            dense = range(len(factor.noise)) if factor.density and rows.complement is not None else factor.density
+        for factor, complement in ((term.factor, term.complement) for term in self.noisy):
+            dense = range(len(factor.noise)) if factor.density and complement is not None else factor.density
             alive = self.alive(factor).sum(axis=0)
             total += sum(2 * alive[i] * logs[name] for i, name in enumerate(factor.noise) if i not in dense)
-            if factor.private and factor.noise and not factor.density:
-                A = self.reduced.problem.private_rows(factor, self.point, self.chain)(slice(None))[:, :-1]
+            if factor.private and not factor.density:
+                A = self.reduced.problem.private_rows(factor, self.states.point, self.chain)(slice(None))[:, :-1]
                 total += float(np.sum(np.linalg.slogdet(np.matmul(A, A.transpose(0, 2, 1)))[1]))
         return total

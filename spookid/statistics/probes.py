@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from spookid.kernels.arrays import Array
-from spookid.solvers.rows import Rows
-from spookid.statistics.systems import System
+from spookid.solvers.rows import LinearizedFactor, Rows
+from spookid.solvers.systems import System
 from spookid.transcription.factor import Factor
 
 _MOST, _SAMPLES = 16, 4_000
@@ -23,8 +23,12 @@ class Probed(Protocol):
     steps: int
     t: int
     """Unknowns of a step."""
-    soft: list[tuple[Factor, Rows]]
-    system: System
+    noisy: Sequence[LinearizedFactor]
+    """Factors whose rows have noise."""
+
+    @property
+    def system(self) -> System:
+        """Its states."""
 
     def alive(self, factor: Factor) -> Array:
         """1 where a row has data, (count, rows)."""
@@ -33,9 +37,9 @@ class Probed(Protocol):
 def fisher(chain: Probed, names: Sequence[str] | None = None, least: int = 1) -> list[tuple[tuple[str, str], float]]:
     """2 |(I − J P Jᵀ)_gg'|² by the names of two noises, the first of them among ``names`` if these are given; from so
     many random vectors at least."""
-    every = list(dict.fromkeys(n for f, _ in chain.soft for n in f.noise)) if names is None else list(names)
+    every = list(dict.fromkeys(n for t in chain.noisy for n in t.factor.noise)) if names is None else list(names)
     found, probes = [], max(least, _probes(chain))
-    for factor, left in _left(chain, every, [f for f, _ in chain.soft if f.noise], probes):
+    for factor, left in _left(chain, every, [term.factor for term in chain.noisy], probes):
         squares = np.sum(left**2, axis=0).reshape(len(every), probes, -1).sum(axis=1)
         found += [
             ((name, other), 2 * square)
@@ -47,7 +51,8 @@ def fisher(chain: Probed, names: Sequence[str] | None = None, least: int = 1) ->
 
 def coloured(chain: Probed) -> list[tuple[str, float]]:
     """By name what noise that neighbouring rows share adds to the squares to expect, over its density."""
-    shared = [(f, i) for f, _ in chain.soft if f.overlap for i in range(len(f.noise)) if i not in f.density]
+    overlapping = [term.factor for term in chain.noisy if term.factor.overlap]
+    shared = [(f, i) for f in overlapping for i in range(len(f.noise)) if i not in f.density]
     every, probes, found = list(dict.fromkeys(f.noise[i] for f, i in shared)), _probes(chain), []
     for factor, left in _left(chain, every, list(dict.fromkeys(f for f, _ in shared)), probes) if shared else ():
         of_name = left.reshape(len(left), len(every), probes, -1)
@@ -66,30 +71,27 @@ def _left(chain: Probed, every: Sequence[str], seen: Sequence[Factor], probes: i
     """(I − J P Jᵀ) z of random signs z in the rows of one noise after another, in all rows of some factors,
     (count, names · probes, rows) over √probes."""
     rng, count = np.random.default_rng(0), len(every) * probes
-    signs = {f: _signs(chain, f, rows, every, probes, rng) for f, rows in chain.soft if set(f.noise) & set(every)}
+    drawn = [term for term in chain.noisy if set(term.factor.noise) & set(every)]
+    signs = {term.factor: _signs(chain, term, every, probes, rng) for term in drawn}
     right = np.zeros((chain.steps, chain.t, count))
-    for factor, rows in chain.soft:
-        if factor in signs:
-            rows.pull(signs[factor], right)
+    for term in drawn:
+        term.rows.pull(signs[term.factor], right)
     moved = chain.system.solve(right.reshape(-1, count)).reshape(chain.steps, chain.t, count)
-    for factor, rows in chain.soft:
-        if factor in seen:
-            left = signs.get(factor, 0.0) - rows.image(moved)
-            yield factor, whole(rows, left) * chain.alive(factor)[:, None] / np.sqrt(probes)
+    for term in (term for term in chain.noisy if term.factor in seen):
+        left = whole(term.rows, signs.get(term.factor, 0.0) - term.rows.image(moved))
+        yield term.factor, left * chain.alive(term.factor)[:, None] / np.sqrt(probes)
 
 
-def _signs(
-    chain: Probed, factor: Factor, rows: Rows, every: Sequence[str], probes: int, rng: np.random.Generator
-) -> Array:
+def _signs(chain: Probed, term: LinearizedFactor, every: Sequence[str], probes: int, rng: np.random.Generator) -> Array:
     """Random signs in the rows of one noise after another, 0 elsewhere, (count, names · probes, rows that are left)."""
-    alive = chain.alive(factor)
+    alive, complement = chain.alive(term.factor), term.complement
     signs = np.zeros((len(alive), len(every) * probes, alive.shape[1]))
-    for i, name in enumerate(factor.noise):
+    for i, name in enumerate(term.factor.noise):
         if name in every:
             place = every.index(name) * probes
             drawn = rng.integers(0, 2, (len(alive), probes)) * 2.0 - 1.0
             signs[:, place : place + probes, i] = drawn * alive[:, i : i + 1]
-    return np.asarray(signs if rows.complement is None else np.matmul(signs, rows.complement))
+    return np.asarray(signs if complement is None else np.matmul(signs, complement))
 
 
 def whole(rows: Rows, values: Array) -> Array:

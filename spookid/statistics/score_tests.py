@@ -23,9 +23,9 @@ import numpy as np
 
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
+from spookid.solvers.rows import Columns, LinearizedFactor
 from spookid.statistics import whiteness
 from spookid.statistics.condensing import Condensed
-from spookid.statistics.linearized import Columns, LinearizedFactor
 from spookid.statistics.whiteness import Misfit, Tails, limit, tails_of
 from spookid.transcription.factor import Group, measured_noise
 

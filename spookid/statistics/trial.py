@@ -335,7 +335,7 @@ class Trials:
     def told(self, states: States, logs: Array) -> Marginal:
         """What states tell of the parameters and of these sizes."""
         by_name = {key: log for s, log in zip(self.sizes, logs.tolist(), strict=True) for key in s.keys}
-        return marginal(states, by_name) if self.sizes else Marginal.of_squares(states.corner)
+        return marginal(states, by_name) if self.sizes else Marginal.of_squares(states.schur)
 
     def best_states(self, start: Point, logs: Array, most: float, gap: float) -> States:
         """The best states at the parameters of ``start`` and these sizes; raises as ``trial``."""

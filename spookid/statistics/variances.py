@@ -39,9 +39,10 @@ import numpy as np
 from spookid.kernels.arrays import Array
 from spookid.kernels.scipy_parts import nnls, special
 from spookid.records import dataclass
+from spookid.solvers.linearization import Linearization
+from spookid.solvers.rows import Columns, LinearizedFactor
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.statistics.condensing import Condensed
-from spookid.statistics.linearized import Columns, LinearizedFactor, LinearizedProblem, Signs, products
+from spookid.statistics.condensing import Condensed, Signs, products
 from spookid.transcription.factor import Group
 from spookid.transcription.parameter_constraints import FreeDirections
 
@@ -214,7 +215,7 @@ def prior(condensed: Condensed) -> Array:
     return _share(condensed, _members(condensed.linearized)[1])
 
 
-def _members(here: LinearizedProblem) -> tuple[Members, Mapping[str, Array]]:
+def _members(here: Linearization) -> tuple[Members, Mapping[str, Array]]:
     """The groups of noisy rows, and the rows of the priors."""
     found: dict[str, dict[str, Array]] = {}
     prior: dict[str, Array] = {}

@@ -24,8 +24,8 @@ import numpy as np
 from spookid.kernels.arrays import Array
 from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
+from spookid.solvers.rows import Columns, LinearizedFactor
 from spookid.statistics.condensing import Condensed
-from spookid.statistics.linearized import Columns, LinearizedFactor
 from spookid.tables.table import counted
 from spookid.transcription.factor import Group, measured_noise
 

@@ -30,9 +30,8 @@ from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics import variances
-from spookid.statistics.condensing import Condensed
+from spookid.statistics.condensing import Condensed, linearize, products
 from spookid.statistics.likelihood import States
-from spookid.statistics.linearized import linearize, products
 from spookid.statistics.marginal import Marginal, NoiseSize, Swept
 from spookid.statistics.trial import Trials
 from spookid.studies.job import Source, alone

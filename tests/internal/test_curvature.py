@@ -11,10 +11,9 @@ from mechanisms import furuta, paper_twin, pendulum
 
 from spookid import LevenbergMarquardt, Manifold, Parameter, Status, Variational
 from spookid.assembly.assembly import assemble
-from spookid.solvers.linearization import Linearization, Tangent
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.status import Outcome
-from spookid.solvers.steps import DampedStep
+from spookid.solvers.steps import DampedStep, MeritModel, Tangent
 from spookid.solvers.structured import NotPositiveDefiniteError, normal_equations
 from spookid.transcription.factor import Factor, Group, Kind
 from spookid.transcription.transcription import Chain, Point, Transcription
@@ -73,11 +72,11 @@ def bent(local: bool, coupled: bool, private: bool) -> Transcription:
     return Transcription(Manifold((("flat", 3),)), factors, p, [], ["p", "q"], *box, [chain])
 
 
-def bends(here: Linearization, step: Tangent) -> tuple[float, float]:
+def bends(here: MeritModel, step: Tangent) -> tuple[float, float]:
     """δᵀJᵀJδ of the soft rows and δᵀSδ."""
     reduced, plain = here.reduced, 0.0
-    for chain, rows, states in zip(here.problem.chains, here.rows, step.states, strict=True):
-        soft = [r for r, f in zip(rows, reduced.kept, strict=True) if f not in reduced.coupled]
+    for chain, terms, states in zip(here.problem.chains, here.chains, step.states, strict=True):
+        soft = [term.source for term in terms if not term.factor.hard]
         equations = normal_equations(soft, chain.steps, reduced.tangent, len(step.parameters))
         moved, pulled = equations.apply(states, step.parameters)
         plain += float(states @ moved + step.parameters @ pulled)
@@ -93,7 +92,7 @@ def test_the_promise_is_the_lagrangian_to_second_order(local, coupled, private):
         if factor in reduced.coupled:
             reduced.multipliers(0, factor)[:] = 3 * rows
     point = reduced.project(start)
-    here = Linearization(reduced, reduced.evaluate(point), [reduced.reduce(point, 0)])
+    here = MeritModel(reduced, reduced.evaluate(point))
     states, parameters = rng.normal(size=STEPS * reduced.tangent), rng.normal(size=2)
     direction, step = Tangent((states,), parameters), 1e-3
     values = {}
@@ -116,7 +115,7 @@ def test_the_promise_of_rigid_joints_with_friction():
     transcription = assembly.transcription
     reduced = ReducedProblem(transcription, assembly.start)
     point = reduced.project(assembly.start)
-    here = Linearization(reduced, reduced.evaluate(point), [reduced.reduce(point, 0)])
+    here = MeritModel(reduced, reduced.evaluate(point))
     rng = np.random.default_rng(2)
     states = rng.normal(size=transcription.chains[0].steps * reduced.tangent)
     direction = Tangent((states,), point.parameters * rng.normal(size=2))
@@ -194,7 +193,7 @@ def test_the_exact_step_where_only_hard_rows_link_steps():
     transcription = transcription.with_factors([f for f in transcription.factors if f.name != "shove"])
     start = Point((0.5 + 0.2 * rng.normal(size=(STEPS, 3)),), np.array([0.3, 0.7]))
     reduced = ReducedProblem(transcription, start)
-    here = Linearization(reduced, reduced.evaluate(start), [reduced.reduce(start, 0)])
+    here = MeritModel(reduced, reduced.evaluate(start))
     damping = 1.0
     DampedStep(here, damping).first()  # for the multipliers
     step, promised = DampedStep(here, damping, exact=True).first()

@@ -34,8 +34,7 @@ from spookid.assembly.assembly import assemble
 from spookid.mechanics.joint_coordinates import JointCoordinates, Projection
 from spookid.mechanics.kinematics import place
 from spookid.report import diagnostic_plots
-from spookid.statistics.condensing import Condensed
-from spookid.statistics.linearized import linearize
+from spookid.statistics.condensing import Condensed, linearize
 from spookid.studies.simulation_start import random_impulses
 from spookid.transcription.parameter_constraints import FreeDirections
 

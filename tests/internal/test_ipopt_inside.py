@@ -13,13 +13,12 @@ from test_ipopt import solved as solved
 
 from spookid import Manifold, Parameter, Spook, Status, Variational
 from spookid.assembly.assembly import assemble
-from spookid.solvers.information import information
 from spookid.solvers.ipopt import Ipopt
+from spookid.solvers.linearization import information
 from spookid.solvers.places import independent_rows
 from spookid.solvers.program import Program
 from spookid.solvers.status import Iteration, Outcome
-from spookid.statistics.condensing import Condensed
-from spookid.statistics.linearized import linearize
+from spookid.statistics.condensing import Condensed, linearize
 from spookid.transcription.factor import Factor, Group, Kind
 from spookid.transcription.parameter_constraints import FreeDirections
 from spookid.transcription.transcription import Chain, Point, Transcription

@@ -13,8 +13,9 @@ from mechanisms import Array
 
 from spookid import LevenbergMarquardt, Recording
 from spookid.estimation.identifiability import a_posteriori
+from spookid.solvers.rows import LinearizedFactor
 from spookid.statistics.block_jackknife import schur_complements
-from spookid.statistics.linearized import LinearizedFactor, linearize
+from spookid.statistics.condensing import linearize
 from spookid.transcription.factor import Group
 from spookid.transcription.parameter_constraints import FreeDirections
 

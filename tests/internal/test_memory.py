@@ -17,9 +17,8 @@ from spookid.assembly.assembly import assemble
 from spookid.assembly.trajectories import trajectories
 from spookid.estimation.identifiability import a_posteriori, a_priori
 from spookid.estimation.step_errors import influence
-from spookid.solvers.linearization import Linearization
 from spookid.solvers.reduced_problem import ReducedProblem
-from spookid.solvers.steps import DampedStep
+from spookid.solvers.steps import DampedStep, MeritModel
 from spookid.transcription.parameter_constraints import FreeDirections
 
 pytestmark = pytest.mark.usefixtures("by_c")
@@ -80,8 +79,8 @@ def test_another_damping_gets_equations_that_no_factor_has_overwritten():
     reduced = ReducedProblem(assembly.transcription, assembly.start)
     point = LevenbergMarquardt(max_iterations=1).solve(assembly.transcription, assembly.start).point
 
-    def here() -> Linearization:
-        return Linearization(reduced, reduced.evaluate(point), [reduced.linearize(point, 0)])
+    def here() -> MeritModel:
+        return MeritModel(reduced, reduced.evaluate(point))
 
     again = here()
     first = DampedStep(again, 1e-6).first()

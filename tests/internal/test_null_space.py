@@ -133,7 +133,7 @@ def test_rows_are_full_jacobians_in_what_is_left_of_a_step(name, engine):
     transcription, start = CASES[name]()
     reduced = ReducedProblem(transcription, start)
     for point in (reduced.project(start), start):  # where projecting tells what is left, and where nothing does
-        rows, basis = reduced.reduce(point, 0)
+        rows, basis = reduced.linearize(point, 0, kept=True)
         G, slopes, _ = local(transcription, point)
         np.testing.assert_allclose(G @ basis, 0, atol=1e-12)
         np.testing.assert_allclose(

@@ -27,12 +27,13 @@ from spookid import (
 )
 from spookid.assembly.assembly import assemble
 from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.solvers.linearization import Linearization
 from spookid.solvers.reduced_problem import ReducedProblem
-from spookid.statistics.condensing import Condensed
+from spookid.solvers.rows import LinearizedFactor
+from spookid.solvers.systems import System
+from spookid.statistics.condensing import Condensed, linearize
 from spookid.statistics.likelihood import States, marginal
-from spookid.statistics.linearized import linearize
 from spookid.statistics.search import Search
-from spookid.statistics.systems import System
 from spookid.statistics.trial import Trial
 from spookid.transcription.factor import measured_noise
 from spookid.transcription.parameter_constraints import FreeDirections
@@ -158,7 +159,7 @@ def test_value_is_the_density_of_the_data_by_dense_algebra() -> None:
     assembly = assemble(problem)
     _, here = trial(problem, np.array([p.guess for p in problem.free]), np.log([2e-4, 1e-3]))
     reduced = here.states.reduced
-    rows, _ = reduced.reduce(here.point, 0)
+    rows, _ = reduced.linearize(here.point, 0, kept=True)
     steps, t = assembly.transcription.chains[0].steps, reduced.tangent
     soft_rows, hard_rows = np.zeros((0, steps * t)), np.zeros((0, steps * t))
     normalizer = 0.0
@@ -215,72 +216,104 @@ def test_stiff_rows_tell_the_same_information_as_hard_ones() -> None:
     np.testing.assert_allclose(condensed.information, here.marginal.information, rtol=1e-4)
 
 
+def at_start(problem: Problem) -> list[LinearizedFactor]:
+    """Factors at the initial guess, all of whose rows are kept."""
+    assembly = assemble(problem)
+    reduced = ReducedProblem(assembly.transcription, assembly.start)
+    return list(Linearization(reduced, assembly.start, kept=True).chains[0])
+
+
 def test_hard_rows_are_eliminated_by_blocks() -> None:
     problem = twin(chain(), 1e-3, 0.3)
-    reduced = ReducedProblem(assemble(problem).transcription, assemble(problem).start)
-    rows, _ = reduced.reduce(assemble(problem).start, 0)
-    system = System(reduced.kept, rows, len(problem.recordings[0].t), reduced.tangent, len(problem.free))
-    right = np.random.default_rng(0).standard_normal((len(problem.recordings[0].t) * reduced.tangent, 2))
+    terms = at_start(problem)
+    system, unknowns = System(terms), terms[0].steps * terms[0].tangent
+    right = np.random.default_rng(0).standard_normal((unknowns, 2))
     solved = system.solve(right)
     # The inverse is symmetric.
     assert right[:, 0] @ solved[:, 1] == pytest.approx(right[:, 1] @ solved[:, 0], rel=1e-6)
 
 
 def test_hard_rows_are_eliminated_alike_by_c_and_by_numpy(by_c: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = twin(chain(), 1e-3, 0.3)
-    assembly, steps = assemble(problem), len(problem.recordings[0].t)
-    reduced = ReducedProblem(assembly.transcription, assembly.start)
-    rows, _ = reduced.reduce(assembly.start, 0)
-    found = []
+    terms = at_start(twin(chain(), 1e-3, 0.3))
+    unknowns, found = terms[0].steps * terms[0].tangent, []
     for _ in range(2):
-        system = System(reduced.kept, rows, steps, reduced.tangent, len(problem.free))
-        rng = np.random.default_rng(0)
-        solved = [system.solve(rng.standard_normal((steps * reduced.tangent, columns))) for columns in (1, 3, 9)]
-        across = [system.cross_covariances(i) for i in range(len(rows))]
+        system, rng = System(terms), np.random.default_rng(0)
+        solved = [system.solve(rng.standard_normal((unknowns, columns))) for columns in (1, 3, 9)]
+        across = [system.cross_covariances(i) for i in range(len(terms))]
         found.append([system.corner, system.response, np.array(system.logarithm()), *solved, *across])
         monkeypatch.setenv("SPOOKID_NATIVE", "off")
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-10 * np.abs(other).max())
 
 
+@pytest.mark.parametrize("lenient", [True, False])
+def test_states_are_projected_out_as_dense_algebra_does(lenient: bool) -> None:
+    terms = at_start(twin(chain(), 1e-3, 0.06))
+    system, unknowns = System(terms, lenient), terms[0].steps * terms[0].tangent
+    soft, hard = (np.vstack([flat(t) for t in terms if t.factor.hard == wanted]) for wanted in (False, True))
+    J, A = soft[:, :unknowns], hard[:, :unknowns]
+    _, sizes, right = np.linalg.svd(A)
+    assert np.all(sizes > 1e-6 * sizes[0])  # hard rows are independent
+    free, own = right[len(A) :].T, np.linalg.lstsq(A, hard[:, unknowns:], rcond=None)[0]
+    rest = soft[:, unknowns:] - J @ own
+    left = rest - J @ free @ np.linalg.lstsq(J @ free, rest, rcond=None)[0]
+    columns = [part.transpose(0, 2, 1).reshape(-1, part.shape[1]) for part in system.condensed(again=True)]
+    T = np.vstack([part for part, term in zip(columns, terms, strict=True) if not term.factor.hard])
+    forces = np.vstack([part for part, term in zip(columns, terms, strict=True) if term.factor.hard])
+    scale = np.abs(left).max(axis=0)
+    np.testing.assert_allclose(T / scale, left / scale, atol=1e-8)
+    balance = J.T @ T + A.T @ forces
+    np.testing.assert_allclose(balance / np.abs(J.T @ rest).max(axis=0), 0, atol=1e-8)
+    np.testing.assert_allclose(system.corner, left.T @ left, rtol=1e-6, atol=1e-8 * np.abs(left.T @ left).max())
+
+
+def flat(term: LinearizedFactor) -> Array:
+    """Its rows in all unknowns of the states, and behind them the border."""
+    rows, t = term.rows, term.tangent
+    whole = np.zeros((len(rows.matrix), rows.matrix.shape[2], term.steps * t + term.parameters + 1))
+    for k, matrix in enumerate(rows.matrix):
+        for i, offset in enumerate(rows.offsets):
+            whole[k, :, (k + offset) * t : (k + offset + 1) * t] = matrix[i * t : (i + 1) * t].T
+        whole[k, :, term.steps * t :] = matrix[term.unknowns :].T
+    return whole.reshape(-1, whole.shape[2])
+
+
 def test_hard_rows_that_repeat_one_another_do_not_matter(engine: str) -> None:
-    problem = twin(swinging(), 1e-3, 0.06)
-    assembly, steps = assemble(problem), len(problem.recordings[0].t)
-    reduced = ReducedProblem(assembly.transcription, assembly.start)
-    rows = list(reduced.reduce(assembly.start, 0)[0])
-    number = next(i for i, f in enumerate(reduced.kept) if f.hard and len(rows[i].offsets) == 2)
-    again = np.concatenate([rows[number].matrix, 3 * rows[number].matrix[:, :, :1]], axis=2)
-    twice = [replace(r, matrix=again, places=None) if i == number else r for i, r in enumerate(rows)]
-    one, two = (System(reduced.kept, each, steps, reduced.tangent, len(problem.free)) for each in (rows, twice))
+    terms = at_start(twin(swinging(), 1e-3, 0.06))
+    number = next(i for i, term in enumerate(terms) if term.factor.hard and len(term.rows.offsets) == 2)
+    rows = terms[number].rows
+    again = replace(rows, matrix=np.concatenate([rows.matrix, 3 * rows.matrix[:, :, :1]], axis=2), places=None)
+    twice = [replace(term, source=again) if i == number else term for i, term in enumerate(terms)]
+    one, two = System(terms), System(twice)
     np.testing.assert_allclose(two.corner, one.corner, rtol=1e-6, atol=1e-8 * np.abs(one.corner).max())
     np.testing.assert_allclose(two.response, one.response, rtol=1e-6, atol=1e-7 * np.abs(one.response).max())
     assert two.logarithm() == pytest.approx(one.logarithm(), abs=1e-5)
 
 
 def test_covariances_beside_hard_rows_are_those_of_the_steps_that_a_row_is_of() -> None:
-    problem = twin(chain(), 1e-3, 0.06)
-    assembly, steps = assemble(problem), len(problem.recordings[0].t)
-    reduced = ReducedProblem(assembly.transcription, assembly.start)
-    rows, t = list(reduced.reduce(assembly.start, 0)[0]), reduced.tangent
+    terms = at_start(twin(chain(), 1e-3, 0.06))
+    steps, t = terms[0].steps, terms[0].tangent
     number = next(
-        i for i, f in enumerate(reduced.kept) if not f.hard and rows[i].offsets == (0,) and len(rows[i].matrix) == steps
+        i
+        for i, term in enumerate(terms)
+        if not term.factor.hard and term.rows.offsets == (0,) and len(term.rows.matrix) == steps
     )
-    rows[number] = replace(rows[number], offsets=(1,), matrix=rows[number].matrix[:-1])
-    system = System(reduced.kept, rows, steps, t, len(problem.free))
+    rows = replace(terms[number].rows, offsets=(1,), matrix=terms[number].rows.matrix[:-1])
+    terms[number] = replace(terms[number], source=rows)
+    system = System(terms)
     covariance = system.solve(np.eye(steps * t)).reshape(steps, t, steps, t)
-    wanted = [covariance[k + 1, :, k + 1] @ rows[number].matrix[k, :t] for k in range(steps - 1)]
+    wanted = [covariance[k + 1, :, k + 1] @ rows.matrix[k, :t] for k in range(steps - 1)]
     np.testing.assert_allclose(system.cross_covariances(number), wanted, rtol=1e-6, atol=1e-12)
 
 
 def test_covariances_beside_hard_rows_of_rows_over_three_steps() -> None:
-    problem = twin(chain(), 1e-3, 0.06)
-    assembly, steps = assemble(problem), len(problem.recordings[0].t)
-    reduced = ReducedProblem(assembly.transcription, assembly.start)
-    rows, t = list(reduced.reduce(assembly.start, 0)[0]), reduced.tangent
-    number = next(i for i, f in enumerate(reduced.kept) if not f.hard and rows[i].offsets == (0, 1))
-    matrix = rows[number].matrix[:-1]
-    rows[number] = replace(rows[number], offsets=(0, 2), matrix=matrix, places=None)
-    system = System(reduced.kept, rows, steps, t, len(problem.free))
+    terms = at_start(twin(chain(), 1e-3, 0.06))
+    steps, t = terms[0].steps, terms[0].tangent
+    number = next(i for i, term in enumerate(terms) if not term.factor.hard and term.rows.offsets == (0, 1))
+    matrix = terms[number].rows.matrix[:-1]
+    skipping = replace(terms[number].rows, offsets=(0, 2), matrix=matrix, places=None)
+    terms[number] = replace(terms[number], source=skipping)
+    system = System(terms)
     covariance = system.solve(np.eye(steps * t)).reshape(steps, t, steps, t)
     places = [[k, k + 2] for k in range(steps - 2)]
     blocks = [covariance[p][:, :, p].reshape(2 * t, 2 * t) for p in places]

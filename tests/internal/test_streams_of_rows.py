@@ -12,8 +12,7 @@ from spookid.solvers import rows as streaming
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import Rows, Stream
 from spookid.solvers.structured import normal_equations, pull_back
-from spookid.statistics import linearized
-from spookid.statistics.linearized import linearize
+from spookid.statistics.condensing import linearize
 
 
 def motion() -> Problem:
@@ -33,7 +32,7 @@ def test_their_normal_equations_and_parts_are_those_of_the_kept_ones(engine, mon
     transcription, start = assembly.transcription, assembly.start
     rng, steps, n_p = np.random.default_rng(0), len(start.states[0]), len(transcription.names)
     reduced = ReducedProblem(transcription, start)
-    streams, kept = reduced.linearize(start, 0)[0], reduced.reduce(start, 0)[0]
+    streams, kept = reduced.linearize(start, 0)[0], reduced.linearize(start, 0, kept=True)[0]
     assert all(isinstance(rows, Stream) for rows in streams)
     assert all(isinstance(rows, Rows) for rows in kept)
     found, expected = (normal_equations(rows, steps, reduced.tangent, n_p) for rows in (streams, kept))
@@ -51,7 +50,7 @@ def test_their_normal_equations_and_parts_are_those_of_the_kept_ones(engine, mon
 
 
 def test_scaled_ones_are_scaled_wherever_they_are_asked_for(engine, monkeypatch):
-    monkeypatch.setattr(linearized, "_NUMBERS", 4000)
+    monkeypatch.setattr(streaming, "NUMBERS", 4000)
     assembly = assemble(motion())
     for term in linearize(assembly.transcription, assembly.start).chains[0]:
         scales = np.random.default_rng(0).uniform(1, 9, size=term.source.shape[2])

@@ -10,9 +10,8 @@ from mechanisms import Array, dense, furuta, paper_twin, pendulum, slope
 from spookid import LevenbergMarquardt, Manifold, Parameter, Problem, Recording, Status, tilted_gravity
 from spookid.assembly.assembly import assemble
 from spookid.kernels.kernel import CHUNK, Kernel
-from spookid.solvers.information import information
-from spookid.statistics.condensing import Condensed
-from spookid.statistics.linearized import linearize
+from spookid.solvers.linearization import information
+from spookid.statistics.condensing import Condensed, linearize
 from spookid.transcription.factor import Constant, Factor, Group, Kind
 from spookid.transcription.parameter_constraints import FreeDirections
 from spookid.transcription.transcription import Chain, Point, Transcription

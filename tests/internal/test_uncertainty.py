@@ -15,9 +15,8 @@ from spookid.assembly.assembly import assemble
 from spookid.cli.checking import describe
 from spookid.estimation.identifiability import a_posteriori, a_priori
 from spookid.statistics import variances
-from spookid.statistics.condensing import Condensed
+from spookid.statistics.condensing import Condensed, linearize
 from spookid.statistics.covariance import ResidualStatistics, analyse
-from spookid.statistics.linearized import linearize
 from spookid.statistics.sensitivities import AT_BOUND, DOUBTED, NO_FACTOR, NO_FREEDOM, UNOBSERVED, times
 from spookid.statistics.variances import Variances, widened
 from spookid.statistics.weak_directions import Spectrum

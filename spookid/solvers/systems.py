@@ -1,0 +1,262 @@
+"""One chain's states at a linearization: the determinant of their system, solutions, what they leave of the rows, and
+covariances along the band.
+
+Without hard rows the system is H = JᵀJ. With hard rows it is a saddle point. With C the hard rows and the random ones
+of the steps, scaled to one norm, r of variance δ in that scale (0 of hard rows), and H of the others,
+
+    K = [H + CᵀγC  Cᵀ ],      γ = 1/(1 + δ),    δ' = δ (1 + δ),
+        [C        −δ' ]
+
+whose states are those of H + CᵀC/δ for any γ: a row with variance δ' and one with 1/γ are one with δ. The inverse holds
+the covariances P of the states and how they follow a change of the rows (``elimination``). Stiff rows in place of hard
+ones, and random ones whose noise is small, would square the condition instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from spookid.kernels.arrays import Array
+from spookid.kernels.stages import HardRows
+from spookid.kernels.thread_pool import Workspace
+from spookid.records import dataclass
+from spookid.solvers.elimination import Elimination, assembled, cross_covariances
+from spookid.solvers.rows import Columns, LinearizedFactor, Rows
+from spookid.solvers.structured import NotPositiveDefiniteError
+from spookid.transcription.factor import Factor, Group
+
+_INDEPENDENT = 1e-9
+"""Singular values of the first step's hard rows below this share of the largest are zero."""
+_LENIENT = 1e-14
+"""Share of their diagonal that is added for unknowns of which too little is known."""
+
+
+class System:
+    """The states of one chain, from its linearized factors; the parameters, and the residuals behind them, are its
+    border B.
+
+    Args:
+        terms: the factors.
+        lenient: True if no determinant is asked for: states may be not determined, hard rows stand as they are, and
+            random ones beside them as squares, which saves a sixth of the time to condense a Furuta pendulum in SPOOK.
+
+    Raises:
+        NotPositiveDefiniteError: if the states are not determined.
+    """
+
+    def __init__(self, terms: Sequence[LinearizedFactor], lenient: bool = False) -> None:
+        self._terms = terms
+        norm = None if lenient or not any(term.factor.hard for term in terms) else self._norm()
+        held = [i for i, t in enumerate(terms) if t.factor.hard or (norm is not None and _is_random(t.factor))]
+        self._held = {i: _Held.of(terms[i], norm) for i in held}
+        try:
+            self._eliminate(0.0)
+        except NotPositiveDefiniteError:
+            if not lenient:
+                raise
+            self._eliminate(_LENIENT)
+
+    def _eliminate(self, damping: float) -> None:
+        sources = [self._held[i].weighted() if i in self._held else term.source for i, term in enumerate(self._terms)]
+        hard, room = [HardRows(h.rows.offsets, h.rows.matrix, h.slack) for h in self._held.values()], Workspace()
+        first = self._terms[0]
+        equations = assembled(sources, hard, first.steps, first.tangent, first.parameters, room)
+        sizes = equations.band[:, 0]
+        self.moving = int(np.count_nonzero(sizes))
+        """States that move any row."""
+        damped = np.where(sizes == 0, 1.0, damping * sizes) if damping else None
+        self._elimination = Elimination(equations, damped, hard, room)
+        self.corner = equations.corner - self._elimination.corner
+        """What is left of the parameters' corner, (n_p + 1, n_p + 1)."""
+
+    @cached_property
+    def response(self) -> Array:
+        """The states' part of K⁻¹B, (N t, n_p + 1)."""
+        return self._elimination.responses()[0]
+
+    @cached_property
+    def variances(self) -> Array | None:
+        """Of the states if random rows stand as squares, (N, t), as a bound of the digits that costs; None if rows have
+        multipliers."""
+        t = self._terms[0].tangent
+        return None if self._held else np.array(np.einsum("kii->ki", self._blocks[:, :t, :t]))
+
+    @cached_property
+    def _blocks(self) -> Array:
+        return self._elimination.covariances()
+
+    @property
+    def held(self) -> int:
+        """Hard rows that say what others do not say already."""
+        there = zip(self._held.values(), self._elimination.held(), strict=True)
+        return sum(int(rows.sum()) for held, rows in there if held.hard)
+
+    def logarithm(self) -> float:
+        """log |det K|, with rows as they are."""
+        more = zip(self._held.values(), self._elimination.held(), strict=True)
+        return self._elimination.logarithm - sum(float(np.sum(there @ h.logarithms)) for h, there in more)
+
+    def solve(self, right: Array) -> Array:
+        """The states' part of K⁻¹ right for a right-hand side (N t, m) of the states."""
+        return self._elimination.solve(right)[0]
+
+    def condensed(self, again: bool) -> Columns:
+        """B without the states, (count, n_p + 1, rows) of each factor: (I − J_x J_x⁺) of its columns, the multipliers
+        that balance these in hard rows. ``again``: project twice, so that it is exact to round-off."""
+        responses, multipliers = self._elimination.responses()
+        steps, forces, found = responses.reshape(*self._shape, -1), iter(self._of_hard(multipliers)), Columns()
+        for term in self._terms:
+            if term.factor.hard:
+                found.append(-next(forces))
+                continue
+            columns = np.empty((len(term.residual), steps.shape[2], term.residual.shape[1]))
+            for here, rows in term.parts():
+                columns[here] = rows.matrix[:, term.unknowns :]
+            for here, image in term.images(steps):
+                columns[here] -= image
+            found.append(columns)
+        del steps, responses
+        if again:
+            self.project(found, balanced=True)
+        return found
+
+    def project(self, columns: Columns, balanced: bool = False) -> None:
+        """Project the states out of vectors of residuals, in their place; ``balanced`` if hard rows have multipliers in
+        them already."""
+        right, hard = np.zeros((*self._shape, columns[0].shape[1])), Columns()
+        for term, part in zip(self._terms, columns, strict=True):
+            if term.factor.hard:
+                hard.append(np.zeros_like(part) if balanced else part)
+                continue
+            for here, rows in term.parts():
+                rows.pull(part[here], right[here.start :])
+        values = self._of_rows(hard, right.shape[2]) if hard else []
+        solved, multipliers = self._elimination.solve(right.reshape(-1, right.shape[2]), values)
+        steps = solved.reshape(right.shape)
+        forces = iter(self._of_hard([f + v for f, v in zip(multipliers, values, strict=True)] if hard else []))
+        for term, part in zip(self._terms, columns, strict=True):
+            if term.factor.hard:
+                part[:] = -next(forces)
+                continue
+            for here, image in term.images(steps):
+                part[here] -= image
+
+    def cross_covariances(self, number: int) -> Array:
+        """P Jᵀ of soft rows, N of hard ones, by the number of the factor, (count, columns, rows)."""
+        rows = self._terms[number].rows
+        if number in self._held:
+            place = list(self._held).index(number)
+            return self._held[number].back(self._elimination.along(self._blocks, place, rows.offsets))
+        states = rows.matrix[:, : self._terms[number].unknowns]
+        return cross_covariances(self._blocks, rows.offsets, states)
+
+    def covariances(self, terms: Sequence[LinearizedFactor]) -> Iterator[tuple[int, slice, Array, Array]]:
+        """Jᵀ and P Jᵀ of soft rows of some factors, (count, columns, rows), some steps at a time: with the number of
+        the factor and these steps."""
+        for start, covariances in self._elimination.covariances_backward():
+            here = slice(start, start + len(covariances))
+            for number, term in enumerate(terms):
+                states = term.at(here).matrix[:, : term.unknowns]
+                yield number, here, states, cross_covariances(covariances, term.source.offsets, states)
+
+    def release(self) -> None:
+        """Forget covariances, the larger part of all that is kept; they are made again when asked for."""
+        _ = self.variances  # few numbers, often asked for
+        self.__dict__.pop("_blocks", None)
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        return self._terms[0].steps, self._terms[0].tangent
+
+    def _of_rows(self, hard: Columns, columns: int) -> list[Array]:
+        """Values of hard rows as K has them, 0 in random ones: (count, rows, m)."""
+        own = iter(hard)
+        return [
+            held.forth(next(own)) if held.hard else np.zeros((*held.slack.shape, columns))
+            for held in self._held.values()
+        ]
+
+    def _of_hard(self, multipliers: Sequence[Array]) -> Columns:
+        """Multipliers of hard rows as these are, (count, m, rows)."""
+        pairs = zip(self._held.values(), multipliers, strict=False)
+        return [held.back(found.transpose(0, 2, 1)) for held, found in pairs if held.hard]
+
+    def _norm(self) -> float:
+        """Of the other rows, to which those that have multipliers are scaled."""
+        squares = [np.zeros(1)]
+        for term in self._terms:
+            if not term.factor.hard and term.factor.group is not Group.STATE:
+                sums = sum(np.einsum("kcr,kcr->r", m, m) for m in (p.matrix[:, :-1] for _, p in term.parts()))
+                squares.append(sums / term.source.shape[0])
+        return float(np.sqrt(np.max(np.concatenate(squares)))) or 1.0
+
+
+def _is_random(factor: Factor) -> bool:
+    return factor.group is Group.STATE and not factor.first_only
+
+
+@dataclass(frozen=True, eq=False)
+class _Held:
+    """How rows of a factor stand in K."""
+
+    hard: bool
+    rows: Rows
+    """Those of C."""
+    basis: Array | None
+    """Orthonormal combinations of the factor's rows, (rows, m), that those of C are; None: the rows themselves."""
+    scale: Array
+    """By which they are multiplied, (m,)."""
+    variance: Array
+    """δ, (m,)."""
+
+    @classmethod
+    def of(cls, term: LinearizedFactor, norm: float | None) -> _Held:
+        """Of hard or random rows, to be scaled to a norm; None: hard rows as they are."""
+        rows, hard = term.rows, term.factor.hard
+        if norm is None:
+            width = rows.matrix.shape[2]
+            return cls(hard, rows, None, np.ones(width), np.zeros(width))
+        first = len(rows.matrix) == 1 and len(rows.offsets) == 1
+        basis = independent_combinations(rows, term.tangent) if first else None
+        matrix = rows.matrix if basis is None else rows.matrix @ basis
+        states = matrix[:, : term.unknowns]
+        sizes = np.sqrt(np.einsum("kcr,kcr->r", states, states) / len(states))
+        scale = norm / np.where(sizes > 0, sizes, norm)
+        variance = np.zeros_like(scale) if hard else scale**2
+        return cls(hard, replace(rows, matrix=matrix * scale, places=None), basis, scale, variance)
+
+    def weighted(self) -> Rows:
+        """As they stand in H + CᵀγC."""
+        return self.rows if self.hard else self.rows.scaled(np.sqrt(1 / (1 + self.variance)))
+
+    def forth(self, values: Array) -> Array:
+        """Values of hard rows, (count, m, rows), as those of C, (count, rows, m)."""
+        own = values if self.basis is None else values @ self.basis
+        return np.asarray((own * self.scale).transpose(0, 2, 1))
+
+    def back(self, found: Array) -> Array:
+        """P Jᵀ, (count, columns, rows), of what the states make of multipliers in K, (count, columns, m)."""
+        scaled = found * (self.scale * np.where(self.variance > 0, 1 + self.variance, 1.0))
+        return scaled if self.basis is None else np.asarray(scaled @ self.basis.T)
+
+    @property
+    def slack(self) -> Array:
+        """δ' of all rows, (count, m)."""
+        return np.tile(self.variance * (1 + self.variance), (len(self.rows.matrix), 1))
+
+    @property
+    def logarithms(self) -> Array:
+        """What each row of a step adds to log |det K|, above that of H with the rows as they are, (m,)."""
+        random = self.variance * (1 + self.variance)
+        return np.asarray(np.log(np.where(self.variance > 0, random, self.scale**2)))
+
+
+def independent_combinations(rows: Rows, states: int) -> Array:
+    """Orthonormal combinations of rows of the first step that do not depend on one another in so many unknowns of the
+    ``states``, (rows, combinations)."""
+    left, values, _ = np.linalg.svd(rows.matrix[0, :states].T, full_matrices=False)
+    return np.asarray(left[:, values > _INDEPENDENT * values.max(initial=0.0)])
