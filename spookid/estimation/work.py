@@ -135,8 +135,9 @@ class Work:
         return made
 
     def polished(self, made: Fit, held: Mapping[str, float] = MappingProxyType({})) -> Fit:
-        """A fit whose noise Levenberg–Marquardt has found, ended by IPOPT if that is asked for."""
-        if not (holds_pairs(self.solver) and self.problem.estimates_noise):
+        """A fit whose noise Levenberg–Marquardt has found, ended by IPOPT if that is asked for and not done yet."""
+        searched = made.outcome.status is not Status.CONVERGED or made.result.normaliser is not None
+        if not (holds_pairs(self.solver) and self.problem.estimates_noise and searched):
             return made
         if made.outcome.status is not Status.CONVERGED:
             detail = f"{made.outcome.detail}; IPOPT was not begun, this is the search for the noise before it"

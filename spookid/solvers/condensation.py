@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from spookid.kernels.arrays import Array, Integers, contiguous
+from spookid.kernels.arrays import Array, Integers, Mask, contiguous
 from spookid.kernels.kernel import Call
 from spookid.kernels.native import Lists, Routines, address, integers, routines
 from spookid.kernels.program import Program
@@ -64,6 +64,19 @@ def _rank(matrices: Array) -> int:
         return int(found[0])
     values = np.linalg.svd(matrices, compute_uv=False)
     return int(np.max(np.sum(values > _RANK * values[:, :1], axis=1)))
+
+
+def combinations(columns: Array) -> Mask:
+    """True for columns of every step's matrix (n, rows, columns) that earlier ones combine to, (n, columns)."""
+    left, combined = columns.copy(), np.zeros((len(columns), columns.shape[2]), dtype=np.bool_)
+    longest = np.max(np.linalg.norm(columns, axis=1), axis=1, initial=0.0)
+    for i in range(columns.shape[2]):
+        length = np.linalg.norm(left[:, :, i], axis=1)
+        combined[:, i] = length <= _RANK * longest
+        own = np.where(combined[:, i], 0.0, left[:, :, i].T / np.where(length > 0, length, 1.0)).T
+        for _ in range(2):
+            left[:, :, i + 1 :] -= own[:, :, None] * np.matmul(own[:, None], left[:, :, i + 1 :])
+    return combined
 
 
 def null_space_basis(matrices: Array, rank: int) -> Array:

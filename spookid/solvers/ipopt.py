@@ -25,13 +25,15 @@ import numpy as np
 from spookid.argument_checks import Checked
 from spookid.kernels.arrays import Array, Mask
 from spookid.solvers.callbacks import OVERDETERMINED, TINY, Functions, Watch, end_of, observer, options
-from spookid.solvers.linearization import information, unknown, unseen_directions
+from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid.solvers.linearization import implied, information, unknown, unseen_directions
 from spookid.solvers.places import with_constraint_rows
 from spookid.solvers.program import Program
 from spookid.solvers.quadratic_program import bounded_step
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.status import Callback, End, Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
+from spookid.transcription.factor import Kind
 from spookid.transcription.faults import because
 from spookid.transcription.transcription import Point, Transcription
 
@@ -106,7 +108,7 @@ class _Run:
         began = time.perf_counter()
         exact = self.settings.is_exact
         self.lengths: Array | None = None
-        self.rows = with_constraint_rows(self.problem)
+        self.rows, self.settled = with_constraint_rows(self.problem), self.problem.at_solution()
         self._set(Program(self.rows, self.start, exact))
         self.unseen: Array | None = None
         status, detail = self._begin() or self._stages()
@@ -214,7 +216,17 @@ class _Run:
         moved = status is Status.STALLED and len(self.history) > first
         if moved and self._stationary(self.history[-1].total) is not None:
             return Status.CONVERGED, f"the scaled gradient is below {_SMALL_COSINE:g}, and IPOPT goes no further"
+        if moved and not self.loose and self._exhausted():
+            return Status.CONVERGED, "a Gauss–Newton step gains no more than rounding, and IPOPT goes no further"
         return limit if status is Status.MAX_ITERATIONS else (status, detail)
+
+    def _exhausted(self) -> bool:
+        """True if Levenberg–Marquardt finds nothing to gain where IPOPT stands: rows over a noise that is hardly more
+        than their rounding have a gradient of rounding alone, which no test of its size can tell."""
+        if any(factor.kind is Kind.INEQUALITY for factor in self.problem.factors):
+            return False  # their multipliers may say that they should be let go
+        point = self.program.point(self.last.z)
+        return LevenbergMarquardt(max_iterations=1, newton=False).solve(self.settled, point).status is Status.CONVERGED
 
     def _prepare(self, held: list[Mask] | None, t: float) -> None:
         """The program of a solve, from the last iterate."""
@@ -222,9 +234,13 @@ class _Run:
         point = self.program.point(self.last.z)
         if not t:
             if self.unseen is None:
-                self.unseen = unseen_directions(self.problem, point, self.program.scales)
+                self.unseen = unseen_directions(self.settled, point, self.program.scales)
             pins = np.sqrt(_PINNED * self.history[-1].total) * self.unseen
-        self._set(Program(self.rows, point, exact, t, self.program.sizes, held, pins))
+        try:
+            redundant = implied(self.settled, point)
+        except (NotPositiveDefiniteError, np.linalg.LinAlgError):
+            redundant = []
+        self._set(Program(self.rows, point, exact, t, self.program.sizes, held, pins, redundant))
         self.loose = t > 0
 
     def _damp(self, first: int, stats: dict[str, Any]) -> None:
@@ -304,7 +320,7 @@ class _Run:
     def _outcome(self, status: Status, detail: str, timing: Timing) -> Outcome:
         point = self.program.point(self.last.z) if len(self.history) > 1 else self.start
         try:
-            known = information(self.problem, point)
+            known = information(self.settled, point)
         except KeyboardInterrupt:
             known = unknown(self.problem)
         if status in (Status.CONVERGED, Status.STALLED) and len(self.history) > 1:

@@ -12,8 +12,9 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from spookid.kernels.arrays import Array
+from spookid.kernels.arrays import Array, Mask
 from spookid.records import dataclass
+from spookid.solvers.condensation import combinations
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import LinearizedFactor
 from spookid.solvers.structured import NotPositiveDefiniteError
@@ -111,6 +112,27 @@ def information(problem: Transcription, point: Point) -> Information:
         return Information(Linearization(reduced, point, lenient=True).schur[:-1, :-1], reduced.redundant)
     except (NotPositiveDefiniteError, np.linalg.LinAlgError):
         return unknown(problem)
+
+
+def implied(problem: Transcription, point: Point) -> list[dict[str, Mask]]:
+    """Per chain and by the name of its factor, True for hard rows that others imply at ``point``, (count, rows): of
+    local ones those that earlier ones of their step combine to, of coupled ones those that the elimination leaves out.
+
+    Raises:
+        NotPositiveDefiniteError: if the states are not determined.
+    """
+    held = problem.at_solution()
+    reduced = ReducedProblem(held, point)
+    here, found = Linearization(reduced, point, lenient=True), []
+    for c in range(len(held.chains)):
+        rows = here.system(c).implied()
+        blocks = [held.local_rows(f, point, c)(slice(None))[:, : len(reduced.columns)] for f in reduced.local]
+        if blocks:
+            combined = combinations(np.concatenate(blocks, axis=2))
+            cuts = np.cumsum([block.shape[2] for block in blocks])[:-1]
+            rows |= dict(zip((f.name for f in reduced.local), np.split(combined, cuts, axis=1), strict=True))
+        found.append(rows)
+    return found
 
 
 def unknown(problem: Transcription) -> Information:

@@ -11,11 +11,9 @@ import numpy as np
 from spookid.kernels.arrays import Array, Integers, Mask
 from spookid.kernels.kernel import Kernel
 from spookid.records import dataclass
+from spookid.solvers.condensation import combinations
 from spookid.transcription.factor import Factor, Group, Kind
 from spookid.transcription.transcription import Transcription
-
-_REDUNDANT = 1e-8
-"""A row whose part that is orthogonal to the others is below this share of the longest says nothing new."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,11 +86,14 @@ class Role:
         return np.asarray(np.matmul(left, A.transpose(0, 2, 1)) + np.matmul(right, B.transpose(0, 2, 1)))
 
 
-def role_of(factor: Factor, r: Array, J: Array, t: float, sizes: Array | None, first: Mask | None) -> Role:
+def role_of(
+    factor: Factor, r: Array, J: Array, implied: Mask | None, t: float, sizes: Array | None, first: Mask | None
+) -> Role:
     """The role of a factor, given its residuals and Jacobians at the start; bounds of rows that others imply are
     infinite.
 
     Args:
+        implied: True for these rows, (count, rows); None: those that earlier ones of the same step combine to.
         t: a b of relaxed pairs, over their sizes; 0 to hold one member of each.
         sizes: of the members of pairs, (rows,); typical ones if they are None.
         first: which members of pairs are held, (count, rows/2); the smaller ones if they are None.
@@ -108,7 +109,7 @@ def role_of(factor: Factor, r: Array, J: Array, t: float, sizes: Array | None, f
     if factor.kind is Kind.INEQUALITY:
         return Role(np.zeros((count, rows)), np.full((count, rows), np.inf), ones)
     if factor.hard:
-        free = np.where(independent_rows(J), 0.0, np.inf)
+        free = np.where(combinations(J) if implied is None else implied, np.inf, 0.0)
         return Role(-free, free, ones)
     return Role(np.zeros((count, 0)), np.zeros((count, 0)), ones, soft=True)
 
@@ -118,29 +119,6 @@ def _typical(r: Array) -> Array:
     that is zero throughout, such as a slip that never turns, has the size of those that are not."""
     sizes = np.sqrt([np.mean(half**2) for half in np.hsplit(r, 2)])
     return np.repeat(np.where(sizes > 0, sizes, 1.0), r.shape[1] // 2)
-
-
-def independent_rows(J: Array) -> Mask:
-    """A largest set of independent rows of every step, (count, rows), from transposed Jacobians (count, columns, rows):
-    Gram–Schmidt with the longest remaining row first, all steps at once; a row that is zero at every step is kept."""
-    rest = J.copy()
-    count, _, rows = J.shape
-    squares = np.einsum("kcr,kcr->kr", J, J)
-    longest = np.max(squares, axis=1, initial=0.0)
-    kept: Mask = np.broadcast_to(np.all(squares == 0, axis=0), squares.shape).copy()
-    steps = np.arange(count)
-    for _ in range(rows):
-        squares = np.where(kept, -1.0, np.einsum("kcr,kcr->kr", rest, rest))
-        pick = np.argmax(squares, axis=1)
-        new = squares[steps, pick] > _REDUNDANT**2 * longest
-        if not np.any(new):
-            break
-        kept[steps[new], pick[new]] = True
-        direction = rest[steps, :, pick] / np.sqrt(np.where(new, squares[steps, pick], 1.0))[:, None]
-        direction[~new] = 0.0
-        for _ in range(2):  # once more against rounding
-            rest -= direction[:, :, None] * np.einsum("kc,kcr->kr", direction, rest)[:, None]
-    return kept
 
 
 def weighted_curvature(problem: Transcription, factor: Factor, scales: Array) -> Kernel:

@@ -7,7 +7,7 @@ Jacobians are the transcription's own; the chart's derivative T turns their tang
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -36,6 +36,7 @@ class Program:
         held: for each factor of pairs along each chain, True where it is the first member; None: the smaller.
         pins: (k, n_p); |pins (θ − θ_start)/scales|² stands in the objective beside the factors, for directions of the
             parameters that nothing else determines.
+        implied: hard rows that others imply, as of ``information.implied``; empty: each factor's own.
         exact: True for the Hessian of the Lagrangian; False for Gauss–Newton's, which takes residuals and hard rows as
             linear.
     """
@@ -49,6 +50,7 @@ class Program:
         sizes: Sequence[Array] | None = None,
         held: Sequence[Mask] | None = None,
         pins: Array | None = None,
+        implied: Sequence[Mapping[str, Mask]] = (),
     ) -> None:
         self.problem, self.start, self._exact = problem, start, exact
         self._width = problem.manifold.tangent
@@ -64,7 +66,7 @@ class Program:
         self._curvatures: dict[str, Kernel] = {}
         self._pins = np.zeros((0, len(problem.names))) if pins is None else pins
         turned = np.array(ca.DM(tangent.sparsity(), 1).full())
-        self.places = self._placed(t, iter(sizes or ()), iter(held or ()), turned)
+        self.places = self._placed(t, iter(sizes or ()), iter(held or ()), implied, turned)
         self._corner = np.triu_indices(len(problem.names) if len(self._pins) else 0)
         first = int(self._firsts[-1])
         corner = first + self._corner[0], first + self._corner[1]
@@ -135,7 +137,14 @@ class Program:
 
     # --- factors ---
 
-    def _placed(self, t: float, sizes: Iterator[Array], held: Iterator[Mask], turned: Array) -> tuple[Place, ...]:
+    def _placed(
+        self,
+        t: float,
+        sizes: Iterator[Array],
+        held: Iterator[Mask],
+        implied: Sequence[Mapping[str, Mask]],
+        turned: Array,
+    ) -> tuple[Place, ...]:
         places: list[Place] = []
         first, residuals = 0, self.problem.residuals(self.start)
         for c in range(len(self.problem.chains)):
@@ -144,7 +153,7 @@ class Program:
                     continue  # rows of the parameters alone stand once
                 J = self.problem.linearize_factor(factor, self.start, c).matrix[:, :-1]
                 own = (next(sizes, None), next(held, None)) if factor.pairs else (None, None)
-                role = role_of(factor, residuals[c][f], J, t, *own)
+                role = role_of(factor, residuals[c][f], J, implied[c].get(factor.name) if implied else None, t, *own)
                 wanted = (role.lower > -np.inf) | (role.upper < np.inf)
                 rows = np.where(wanted, first + np.cumsum(wanted).reshape(wanted.shape) - 1, -1)
                 first += int(np.sum(wanted))

@@ -20,7 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
-from spookid.kernels.arrays import Array
+from spookid.kernels.arrays import Array, Mask
 from spookid.kernels.stages import HardRows
 from spookid.kernels.thread_pool import Workspace
 from spookid.records import dataclass
@@ -94,6 +94,15 @@ class System:
         """Hard rows that say what others do not say already."""
         there = zip(self._held.values(), self._elimination.held(), strict=True)
         return sum(int(rows.sum()) for held, rows in there if held.hard)
+
+    def implied(self) -> dict[str, Mask]:
+        """Hard rows that others imply, by the name of their factor, (count, rows), where C has the rows themselves."""
+        pairs = zip(self._held.items(), self._elimination.held(), strict=True)
+        return {
+            self._terms[i].factor.name: ~there & np.any(held.rows.matrix[:, :-1] != 0, axis=1)
+            for (i, held), there in pairs
+            if held.hard and held.basis is None and held.rows.complement is None
+        }
 
     def logarithm(self) -> float:
         """log |det K|, with rows as they are."""

@@ -26,6 +26,7 @@ import numpy as np
 
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
+from spookid.solvers.condensation import rank, smallest_solution
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.transcription.factor import Group, measured_noise
 from spookid.transcription.transcription import Point, Transcription
@@ -97,7 +98,7 @@ def starting_logs(
         share: of the impulses, for disturbances.
     """
     projected = ReducedProblem(problem, start).project(start)
-    residuals = problem.residuals(projected)
+    residuals = _with_least_noise(problem, projected)
     logs, sensor = [], 0
     for size in sizes:
         if size.given:
@@ -117,6 +118,21 @@ def starting_logs(
         sensor += size.kind == "sensor" and size.keys[0] not in _rows_of_states(problem)
         logs.append(np.log(max(found, np.finfo(float).tiny)))
     return np.array(logs)
+
+
+def _with_least_noise(problem: Transcription, point: Point) -> list[list[Array]]:
+    """Residuals at a point. Random impulses along cut joints, which are zero in an initial guess if they are unknowns
+    that a step shares with the next, are the least that take over what the others lack."""
+    residuals = problem.residuals(point)
+    for chain, found in enumerate(residuals):
+        for i, factor in enumerate(problem.factors):
+            silent = np.all(found[i] == 0, axis=0)
+            if factor.noise and factor.motion and np.any(silent):
+                J = problem.linearize_factor(factor, point, chain).matrix[:, : -1 - len(problem.names)]
+                own = J[:, np.any(J[:, :, silent] != 0, axis=(0, 2))].transpose(0, 2, 1)
+                move = smallest_solution(own, -found[i], rank(own)) if own.size else np.zeros((len(own), 0))
+                found[i] = np.where(silent, np.matmul(own, move[:, :, None])[:, :, 0], found[i])
+    return residuals
 
 
 def _rows_of_states(problem: Transcription) -> set[str]:

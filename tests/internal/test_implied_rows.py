@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import casadi as ca
 import numpy as np
+import pytest
 
 from spookid import LevenbergMarquardt, Manifold, Status
-from spookid.solvers.linearization import information
+from spookid.solvers.ipopt import Ipopt
+from spookid.solvers.linearization import implied, information
 from spookid.transcription.factor import Factor, Group, Kind
 from spookid.transcription.transcription import Chain, Point, Transcription
 
@@ -38,8 +40,17 @@ def point() -> Point:
     return Point((np.random.default_rng(1).normal(size=(STEPS, 3)),), np.array([0.5, 0.1]))
 
 
-def test_hard_rows_that_others_imply_change_no_answer(engine: str) -> None:
-    once, twice = (LevenbergMarquardt().solve(problem(repeated), point()) for repeated in (False, True))
+def test_rows_that_are_said_twice_are_found(engine: str) -> None:
+    (found,), (once,) = implied(problem(True), point()), implied(problem(False), point())
+    assert set(found) == set(once) == {"line", "growth"}
+    for name in found:
+        assert not np.any(once[name])
+        np.testing.assert_array_equal(found[name], np.tile([False, True], (len(found[name]), 1)))
+
+
+@pytest.mark.parametrize("solver", [LevenbergMarquardt(), Ipopt()], ids=lambda one: one.name)
+def test_they_change_no_answer(engine: str, solver: LevenbergMarquardt | Ipopt) -> None:
+    once, twice = (solver.solve(problem(repeated), point()) for repeated in (False, True))
     assert once.status is twice.status is Status.CONVERGED
     np.testing.assert_allclose(twice.point.parameters, once.point.parameters, rtol=1e-9)
     one, two = (information(problem(repeated), once.point).matrix for repeated in (False, True))

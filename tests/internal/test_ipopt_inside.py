@@ -15,7 +15,6 @@ from spookid import Manifold, Parameter, Spook, Status, Variational
 from spookid.assembly.assembly import assemble
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.linearization import information
-from spookid.solvers.places import independent_rows
 from spookid.solvers.program import Program
 from spookid.solvers.status import Iteration, Outcome
 from spookid.statistics.condensing import Condensed, linearize
@@ -27,16 +26,6 @@ NONE = ca.SX.sym("none", 0)
 
 
 # --- the same answers ---
-
-
-def test_independent_rows():
-    rng = np.random.default_rng(0)
-    full = rng.normal(size=(5, 6, 3))
-    implied = full @ rng.normal(size=(5, 3, 2))
-    kept = independent_rows(np.concatenate([implied, full, np.zeros((5, 6, 1))], axis=2))
-    assert np.all(kept.sum(axis=1) == 4)  # three, and the row of zeros
-    assert np.all(kept[:, -1])
-    assert np.all(independent_rows(full))
 
 
 # --- derivatives ---
