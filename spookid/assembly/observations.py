@@ -214,7 +214,16 @@ def _factor(
     ]
     labels = tuple(f"observation of {sensor.signal}" for sensor in sensors)
     noise = tuple(measured_noise(sensor.signal) for sensor in sensors)
-    return Factor(one.name, Group.OBSERVATION, ca.vertcat(*rows), variables, data, labels, noise=noise)
+    places = [
+        (sensor.sensor, one.rows[:j].count(i)) for j, (i, sensor) in enumerate(zip(one.rows, sensors, strict=True))
+    ]
+    spheres = tuple(
+        tuple(j for j, other in enumerate(places) if other == place)
+        for place in dict.fromkeys(places)
+        if place[0].either_sign
+    )
+    residual = ca.vertcat(*rows)
+    return Factor(one.name, Group.OBSERVATION, residual, variables, data, labels, noise=noise, spheres=spheres)
 
 
 def _reach(problem: Problem, order: int, channels: Sequence[tuple[Channel, Sequence[Samples]]]) -> Reach:

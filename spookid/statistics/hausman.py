@@ -26,7 +26,7 @@ from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.linearized import Columns, LinearizedFactor
-from spookid.statistics.whiteness import FALSE_ALARMS, white
+from spookid.statistics.whiteness import FALSE_ALARMS, expected_squares, white
 from spookid.transcription.factor import Group
 
 _LAGS = 5
@@ -68,7 +68,7 @@ def under_process_noise(condensed: Condensed, sizes: Mapping[str, float]) -> Arr
     for term in (term for terms in condensed.linearized.chains for term in terms):
         if term.factor.group is Group.OBSERVATION:
             ratios = np.array([sizes[name] for name in term.factor.noise])
-            sensors += float(np.sum(term.alive * ratios**2))
+            sensors += float(np.sum(expected_squares(term) * ratios**2))
             process.update(dict.fromkeys(term.factor.noise, 0.0))
     excess = max(float(_of_sensors(condensed, condensed.residuals)[0]) - sensors, 0.0)
     pairs = [condensed.moved(drawn) for drawn in _drawn(condensed, process)]
