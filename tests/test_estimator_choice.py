@@ -129,7 +129,7 @@ def test_a_quaternion_has_noise_in_three_directions_and_a_random_torque_is_no_se
     )
     far = []
     for seed in range(4):
-        solution = Problem("body", model, [turning(seed, 1e-4, 2e-3)], [sensor], step=0.01).solve()
+        solution = Problem("body", model, [turning(seed, 3e-5, 2e-3)], [sensor], step=0.01).solve()
         assert solution.choice is not None
         assert not solution.choice.is_hard
         far += [abs(solution[name].estimate - value) / solution[name].std_err for name, value in truth.items()]
