@@ -28,8 +28,9 @@ STEP, COUNT, STIFFNESS = 0.01, 2000, 40.0
 TRUTH = {"m": 2.0, "b": 1.0}
 
 
-def recorded(seed: int, force: float, noise: float, lasting: float = 0.0) -> Recording:
-    """A force of 40 random levels and a white random force [N/√Hz]; errors of the sensor [m] that last so long [s]."""
+def recorded(seed: int, force: float, noise: float, lasting: float = 0.0, late: int = 0) -> Recording:
+    """A force of 40 random levels, so many samples late, and a white random force [N/√Hz]; errors of the sensor [m]
+    that last so long [s]."""
     rng, t = np.random.default_rng(seed), STEP * np.arange(COUNT)
     f = np.repeat(rng.uniform(-3, 3, 40), COUNT // 40)
     rates = np.array([[0, 1, 0], [-STIFFNESS / TRUTH["m"], -TRUTH["b"] / TRUTH["m"], 1 / TRUTH["m"]], [0, 0, 0]])
@@ -38,7 +39,7 @@ def recorded(seed: int, force: float, noise: float, lasting: float = 0.0) -> Rec
     for k in range(COUNT):
         motion[k] = x[0]
         for kick in rng.normal(0.0, force * np.sqrt(STEP / 8) / TRUTH["m"], 8):
-            x = fine[:2, :2] @ x + fine[:2, 2] * f[k] + np.array([0.0, kick])
+            x = fine[:2, :2] @ x + fine[:2, 2] * f[max(k - late, 0)] + np.array([0.0, kick])
     kept = np.exp(-STEP / lasting) if lasting else 0.0
     error = noise * rng.normal(size=COUNT)
     for k in range(1, COUNT):
@@ -135,3 +136,10 @@ def test_a_quaternion_has_noise_in_three_directions_and_a_random_torque_is_no_se
         far += [abs(solution[name].estimate - value) / solution[name].std_err for name, value in truth.items()]
     assert np.max(far) < 4
     assert np.sum(np.array(far) > 1.96) <= 6  # of 28: more by accident in one of 500
+
+
+def test_an_input_that_acts_late_is_not_taken_for_a_closed_loop() -> None:
+    for seed in range(3):
+        solution = solved(recorded(seed, 0.02, 1e-4, late=3))
+        assert solution.choice is not None
+        assert "closed loop" not in solution.choice.reason
