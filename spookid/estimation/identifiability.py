@@ -227,8 +227,7 @@ def _known(
     errors, _ = pseudo_inverse(condensed.information - variances.lost(C[:, told], R[np.ix_(told, told)]), free)
     parts, prior = block_jackknife.jackknife_blocks(condensed), variances.prior(condensed)
     errors += doubt
-    # Not I E I: in directions that the data hardly see, rounding would leave less than the information I.
-    scatter = information + information @ (errors - pseudo_inverse(information, free)[0]) @ information
+    scatter = information @ errors @ information
     certain = Variances(np.ones(1), np.zeros((1, 1)), 1.0)
     known = parts.scores, parts.information, parts.gradients, parts.remaining
     return ResidualStatistics(information, prior, (scatter - prior)[None], certain, *known), parts.edges
