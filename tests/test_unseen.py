@@ -8,7 +8,21 @@ from functools import cache
 import numpy as np
 import pytest
 
-from spookid import GROUND, Body, JointPosition, Model, Motor, Parameter, Prismatic, Problem, Recording, gravity
+from spookid import (
+    GROUND,
+    Body,
+    Hinge,
+    Joint,
+    JointPosition,
+    Model,
+    Motor,
+    Parameter,
+    Prismatic,
+    Problem,
+    Recording,
+    Universal,
+    gravity,
+)
 
 TRUTH = {"M": 95.0, "b": 200.0, "c": 20.0, "G": 35.0}
 
@@ -54,3 +68,18 @@ def test_ratios_of_what_is_not_determined_are_those_with_one_of_it_known() -> No
         assert free[name].estimate / free["G"].estimate == pytest.approx(known[name].estimate / 30, abs=share)
     told = [re.findall(r"\d+ standard errors", " ".join(one.notices)) for one in (free, known)]
     assert told[0] == told[1]
+
+
+def test_a_body_on_one_axle_is_not_to_be_turned_about_another_axis() -> None:
+    def advice(joint: type[Joint]) -> str:
+        J, K = Parameter("J", 0.1, lower=1e-3), Parameter("K", 1.0, lower=0.1)
+        body = Body("body", mass=1.0, inertia=(J, J, J))
+        axle = joint("axle", GROUND.frame(), body.frame(), viscous=J)
+        t = np.arange(0.0, 2.0, 0.02)
+        recording = Recording(t, {"u": np.sin(3 * t), "q": 0.02 * np.sin(2 * t) + 1e-4 * np.cos(70 * t)})
+        model = Model([body], [axle], [Motor(axle, "u", gain=K)], gravity=gravity(0.0))
+        problem = Problem("body", model, [recording], [JointPosition(axle, "q")], step=0.02)
+        return " ".join(one.advice for one in problem.solve().sensitivities.weak)
+
+    assert "turn body" not in advice(Hinge)
+    assert "turn body body about all axes that its joints have" in advice(Universal)

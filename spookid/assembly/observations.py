@@ -23,6 +23,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.constants import resolution
+from spookid.assembly.correlated import correlated_layout, innovation, is_correlated, previous
 from spookid.assembly.initialization import SampledRecording
 from spookid.assembly.input_data import input_data, windows, with_measured
 from spookid.assembly.keeping import kept
@@ -48,6 +49,8 @@ _ORDERS = ("observation", "rate observation", "acceleration observation")
 """Names of factors by the time derivatives that they see."""
 _BETWEEN = "{} between steps"
 """Names of those of samples between the steps."""
+_CORRELATED = "correlated {}"
+"""Names of those of samples whose noise is correlated."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,8 @@ class Observed:
     """Of each channel how many samples between the steps belong to one state at the most; empty at the steps."""
     whole: tuple[bool, ...] = ()
     """Of each channel whether those at the steps are among them."""
+    intervals: tuple[float, ...] = ()
+    """Of each channel the usual time between its samples, if their noise is correlated [s]; empty if it is white."""
 
     @cached_property
     def rows(self) -> tuple[int, ...]:
@@ -97,7 +102,11 @@ def layout(problem: Problem, samples: Sequence[Sequence[Samples]], spare: int = 
         for channel, own in zip(problem.channels, of_channels, strict=True)
     ]
     for number, name in enumerate(_ORDERS):
-        own = [i for i, n in enumerate(orders) if n == number]
+        correlated = tuple(i for i, n in enumerate(orders) if n == number and is_correlated(problem.channels[i]))
+        if correlated:
+            parts = correlated_layout(problem, number, correlated, [of_channels[i] for i in correlated], spare)
+            found.append(Observed(_CORRELATED.format(name), number, correlated, *parts))
+        own = [i for i, n in enumerate(orders) if n == number and i not in correlated]
         if not own:
             continue
         reach = _reach(problem, number, [(problem.channels[i], of_channels[i]) for i in own])
@@ -135,7 +144,10 @@ def observation_data(one: Observed, factor: Factor, samples: Sequence[Samples]) 
             for i, n, every in zip(one.channels, one.slots, one.whole, strict=True)
         ]
         stamps, values, present = (np.hstack(parts) for parts in zip(*triples, strict=True))
-        return contiguous(np.hstack([values, present, stamps])), ~present
+        correlated = zip(one.channels[: len(one.intervals)], one.slots, strict=False)
+        pairs = [previous(samples[i], one.reach, n) for i, n in correlated]
+        before = [np.hstack(parts) for parts in zip(*pairs, strict=True)]
+        return contiguous(np.hstack([values, present, stamps, *before])), ~present
     # A factor over several steps observes the middle one.
     first, steps = factor.reach // 2, samples[0].count
     columns = np.column_stack([samples[i].stepped() for i in one.channels])[first : first + factor.count(steps)]
@@ -168,8 +180,11 @@ def _at_steps(problem: _Declared, settings: Settings, model: Model, one: Observe
     """Predicted less measured at one step. Its data are the measured values, and 1 for each that there is, else 0."""
     window = problem.scheme.window(model, settings, one.order)
     state, data = State.of(problem.model, window.motion), ca.SX.sym("y", 2 * len(one.rows))
-    shown = [problem.channels[i].predicted(state) for i in one.rows]
-    return _factor(problem, settings, one, shown, dict(window.variables), data)
+    rows = [
+        whitened(problem.channels[i], problem.channels[i].predicted(state), data[j], settings.sensors[i])
+        for j, i in enumerate(one.rows)
+    ]
+    return _factor(problem, one, rows, dict(window.variables), data)
 
 
 def _between(problem: _Declared, settings: Settings, model: Model, one: Observed) -> Factor:
@@ -179,12 +194,22 @@ def _between(problem: _Declared, settings: Settings, model: Model, one: Observed
     n, states = len(one.rows), reach.states
     slopes = one.order == 0 and states == 2
     variables, motions = _moving(problem, settings, model, max(one.order, int(slopes)), reach)
-    data, shown = ca.SX.sym("y", 3 * n), []
-    lines = {i: _Line(problem.channels[i], problem.model, motions, slopes, settings.step) for i in one.channels}
+    data, rows = ca.SX.sym("y", (5 if one.intervals else 3) * n), []
+    usual = dict(zip(one.channels, one.intervals, strict=False))
+    lines = {
+        i: _Line(problem.channels[i], problem.model, motions, slopes, settings.step, reach.before) for i in one.channels
+    }
     for row, i in enumerate(one.rows):
-        late = problem.channels[i].delay / settings.step
-        shown.append(lines[i].at(data[2 * n + row] - late))
-    return _factor(problem, settings, one, shown, variables, data)
+        channel, sigma = problem.channels[i], settings.sensors[i]
+        place = data[2 * n + row] - channel.delay / settings.step
+        now = lines[i].at(place), data[row]
+        if i in usual:
+            ago = data[4 * n + row]
+            before = lines[i].at(place - ago), data[3 * n + row]
+            rows.append(innovation(channel, now, before, ago * settings.step, usual[i], sigma))
+        else:
+            rows.append(whitened(channel, *now, sigma))
+    return _factor(problem, one, rows, variables, data)
 
 
 def _moving(
@@ -199,22 +224,23 @@ def _moving(
 
 
 def _factor(
-    problem: _Declared,
-    settings: Settings,
-    one: Observed,
-    shown: Sequence[ca.SX],
-    variables: dict[int, ca.SX],
-    data: ca.SX,
+    problem: _Declared, one: Observed, whitened_rows: Sequence[ca.SX], variables: dict[int, ca.SX], data: ca.SX
 ) -> Factor:
     """(predicted − measured)/σ (Δy, equation 3.6), 0 where there is no sample."""
     n, sensors = len(one.rows), [problem.channels[i] for i in one.rows]
-    rows = [
-        data[n + j] * whitened(sensor, shown[j], data[j], settings.sensors[i])
-        for j, (i, sensor) in enumerate(zip(one.rows, sensors, strict=True))
-    ]
+    rows = [data[n + j] * row for j, row in enumerate(whitened_rows)]
     labels = tuple(f"observation of {sensor.signal}" for sensor in sensors)
     noise = tuple(measured_noise(sensor.signal) for sensor in sensors)
-    return Factor(one.name, Group.OBSERVATION, ca.vertcat(*rows), variables, data, labels, noise=noise)
+    places = [
+        (sensor.sensor, one.rows[:j].count(i)) for j, (i, sensor) in enumerate(zip(one.rows, sensors, strict=True))
+    ]
+    spheres = tuple(
+        tuple(j for j, other in enumerate(places) if other == place)
+        for place in dict.fromkeys(places)
+        if place[0].either_sign
+    )
+    residual = ca.vertcat(*rows)
+    return Factor(one.name, Group.OBSERVATION, residual, variables, data, labels, noise=noise, spheres=spheres)
 
 
 def _reach(problem: Problem, order: int, channels: Sequence[tuple[Channel, Sequence[Samples]]]) -> Reach:
@@ -253,9 +279,12 @@ class _Line:
     Args:
         motions: of two states or more.
         slopes: True to use the rates of what two states show.
+        first: number of the state from which places are counted.
     """
 
-    def __init__(self, channel: Channel, model: Model, motions: Sequence[Motion], slopes: bool, step: ca.SX) -> None:
+    def __init__(
+        self, channel: Channel, model: Model, motions: Sequence[Motion], slopes: bool, step: ca.SX, first: int
+    ) -> None:
         state = State.symbols(model, joints=motions[0].joints is not None)
         value = channel.predicted(state)
         rate = ca.jtimes(value, state.q, ca.densify(model.configuration.basis(state.q) @ state.v))
@@ -263,7 +292,7 @@ class _Line:
             rate += ca.jtimes(value, *state.joints)
         symbols = state.motion.parts
         there = [ca.substitute([value, rate], symbols, [ca.densify(e) for e in motion.parts]) for motion in motions]
-        self._first = (len(there) - 1) // 2
+        self._first = first
         self._centre = there[self._first][0]
         self._steps = [apart(channel, after[0], before[0]) for before, after in pairwise(there)]
         if len(self._steps) == 2:
@@ -273,7 +302,7 @@ class _Line:
             self._slope = self._steps[0] - self._curvature / 2
 
     def at(self, place: ca.SX) -> ca.SX:
-        """At a place in steps from the middle one of the states, of an even number the one before the middle."""
+        """At a place in steps."""
         if len(self._steps) > 2:
             return self._centre + polynomial(self._steps, self._first, place)
         return self._centre + place * self._slope + place**2 / 2 * self._curvature

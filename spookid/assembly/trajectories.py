@@ -69,7 +69,7 @@ def sample_places(assembly: Assembly, one: Observed, chain: int) -> Array:
         return np.repeat(states, rows, axis=1)
     values = problem.guess_on(sampled.recording.name)
     late = np.array([number(problem.channels[i].delay, values) for i in one.rows]) / problem.step
-    return np.asarray(states + assembly.transcription.chains[chain].data[one.name][:, 2 * rows :] - late)
+    return np.asarray(states + assembly.transcription.chains[chain].data[one.name][:, 2 * rows : 3 * rows] - late)
 
 
 def trajectories(assembly: Assembly, point: Point) -> tuple[Trajectory, ...]:

@@ -55,6 +55,8 @@ class Sensor(metaclass=Checked):
     ``"auto"``: linear, without single samples of positions that are plainly wrong (``spookid.estimation.outliers``)."""
     delay: Any = 0
     """Delay of the signals' timestamps [s], a number or an expression of Parameters."""
+    correlation_time: Any = 0
+    """Time over which the noise of the signals is correlated [s], a number or a Parameter; 0: it is white."""
     unit: Any = ""
     """Of what is true, for people: a text."""
     period: Any = None
@@ -165,6 +167,7 @@ class DeclaredSensor(Sensor):
     scale: Any = 1
     loss: Loss = "auto"
     delay: Any = 0
+    correlation_time: Any = 0
 
     count = 1
     """How many signals it has."""
@@ -242,6 +245,11 @@ class Channel:
         return self.sensor.each("delay")[self.index]
 
     @property
+    def correlation_time(self) -> ca.SX:
+        """Time over which its noise is correlated [s]; 0: it is white."""
+        return self.sensor.each("correlation_time")[self.index]
+
+    @property
     def loss(self) -> Loss:
         """How much samples far off count."""
         return self.sensor.loss
@@ -267,7 +275,7 @@ class Channel:
 
     def expressions(self) -> list[ca.SX]:
         """All besides what is true that may hold a Parameter."""
-        return [self.offset, self.scale, self.delay]
+        return [self.offset, self.scale, self.delay, self.correlation_time]
 
     @property
     def is_free_form(self) -> bool:

@@ -228,9 +228,11 @@ class Samples:
         cells = reach.cells(self.at[every | ~self._stepped], self.count)
         return int(np.max(np.bincount(cells[cells >= 0]), initial=0))
 
-    def between(self, reach: Reach, slots: int, every: bool) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
-        """Samples between the steps, or ``every`` one, state by state: timestamps in steps from the state that they are
-        counted from, values, and where there is one, each (N − reach, slots)."""
+    def placed(
+        self, reach: Reach, every: bool
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp], tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """Numbers of the samples between the steps, or of ``every`` one, the state that each is counted from, and its
+        row and slot."""
         chosen = every | ~self._stepped
         cells = reach.cells(self.at[chosen], self.count)
         seen = np.flatnonzero(chosen)[cells >= 0]
@@ -238,9 +240,14 @@ class Samples:
         order = np.argsort(cells, kind="stable")
         seen, cells = seen[order], cells[order]
         place = np.arange(len(cells)) - np.searchsorted(cells, cells)
+        return seen, cells, (cells - reach.first, place)
+
+    def between(self, reach: Reach, slots: int, every: bool) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
+        """Samples between the steps, or ``every`` one, state by state: timestamps in steps from the state that they are
+        counted from, values, and where there is one, each (N − reach, slots)."""
+        seen, cells, where = self.placed(reach, every)
         shape = (max(self.count - reach.steps, 0), slots)
         stamps, values, present = np.zeros(shape), np.zeros(shape), np.zeros(shape, dtype=np.bool_)
-        where = cells - reach.first, place
         stamps[where] = (self.stamps[seen] - self.start) / self.step - cells
         values[where], present[where] = self.values[seen], True
         return stamps, values, present

@@ -11,24 +11,23 @@ noise is sharper. Two fits that differ say that the model lacks something, and s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from spookid.data.recording import Recording
 from spookid.estimation import misspecification
 from spookid.estimation.fit import Fit
 from spookid.estimation.fitting import Start
 from spookid.estimation.identifiability import condensed_at
+from spookid.estimation.sensor_noise import correlated_noise, with_correlation
 from spookid.estimation.starts import with_impacts_at_rest
 from spookid.estimation.work import Work
 from spookid.kernels.arrays import Array
 from spookid.results.findings import Finding
 from spookid.results.lazy import Lazy
 from spookid.results.result import Choice, Noise, Solution
-from spookid.results.trajectory import Trajectory
 from spookid.solvers.status import Status
 from spookid.statistics.block_jackknife import BLOCKS
 from spookid.statistics.covariance import without_blocks
@@ -40,6 +39,7 @@ from spookid.statistics.hausman import (
     hausman_test,
     under_process_noise,
     unstable,
+    without_echoes,
 )
 from spookid.statistics.sensitivities import LEAST_BLOCK, Sensitivities
 from spookid.statistics.whiteness import FALSE_ALARMS
@@ -65,6 +65,14 @@ def choose_estimator(work: Work, first: Fit) -> Fit:
         return chosen(Choice("noise", doubt))
     if first.likelihood.carry is not None:  # what two estimators differ by is known at their ends
         return choose_estimator(work, work.finished(first))
+    if (found := correlated_noise(work, first)) is not None:
+        work.remarks.append(lambda solution: solution.with_findings(lambda: [found.finding]))
+        own = with_correlation(problem, found.times)
+        lasting = work.run(own, Start(first.result), first)
+        random = [noise for noise in lasting.result.noise if noise.kind == "disturbance" and noise.unit != "m/s"]
+        if lasting.result.status is Status.CONVERGED and (doubt := first.clock.time(partial(_doubt, lasting, random))):
+            work.problem = own
+            return chosen(Choice("noise", f"with correlated {found.words}: {doubt}", {}, found.times), lasting)
     hard = problem.with_(estimator="hard")
     try:
         second = with_impacts_at_rest(work, work.run(hard, Start(first.result), first))
@@ -117,11 +125,8 @@ def _doubt(first: Fit, disturbances: list[Noise]) -> str:
     steps = [chain.steps for chain in first.assembly.transcription.chains]
     if sum(steps) / len(steps) < LEAST_BLOCK * BLOCKS:
         return "the recordings have too few steps for hard dynamics, whose errors are all from stretches"
-    pairs = list(zip(first.assembly.sampled, first.motion, strict=True))
-    level = FALSE_ALARMS / len(pairs)
-    for sampled, trajectory in pairs:
-        if words := _closed(sampled.recording, sampled.acting.held, trajectory, level):
-            return f"{sampled.recording.name} is driven in closed loop ({words})"
+    for name, how in _closed(first):
+        return f"{name} is driven in closed loop ({how})"
     stiff = first.likelihood.stiff if first.likelihood else None
     if stiff is None:
         return "what disturbs the motion adds up as white noise does"
@@ -131,12 +136,22 @@ def _doubt(first: Fit, disturbances: list[Noise]) -> str:
     return "the motion is not stable" if first.condensed is None or unstable(first.condensed) else ""
 
 
-def _closed(recording: Recording, inputs: Array, trajectory: Trajectory, level: float) -> str:
-    """How a closed loop is known; empty if there is none."""
-    if recording.closed_loop is not None:
-        return "as declared" if recording.closed_loop else ""
-    noise = np.hstack([trajectory.impulse_residual, trajectory.observed - trajectory.predicted])
-    return "its input answers to what disturbs it" if feedback(inputs, noise) < level else ""
+def _closed(first: Fit) -> Iterator[tuple[str, str]]:
+    """Recordings that are driven in closed loop, and how that is known."""
+    sampled, suspects = first.assembly.sampled, list[int]()
+    level = FALSE_ALARMS / len(sampled)
+    for c, (one, moved) in enumerate(zip(sampled, first.motion, strict=True)):
+        if one.recording.closed_loop is not None:
+            yield from [(one.recording.name, "as declared")] * one.recording.closed_loop
+        elif feedback(one.acting.held, np.hstack([moved.impulse_residual, moved.observed - moved.predicted])) < level:
+            suspects.append(c)
+    if not suspects or first.condensed is None:
+        return
+    model = first.assembly.problem.model
+    drives = [(m.label, [one.acting.held[:, model.signals.index(m.signal)] for one in sampled]) for m in model.motors]
+    left = without_echoes(first.condensed, drives)
+    for c in (c for c in suspects if feedback(sampled[c].acting.held, left[c]) < level):
+        yield sampled[c].recording.name, "its input answers to what disturbs it"
 
 
 # --- after it ---

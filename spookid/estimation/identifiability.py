@@ -14,8 +14,12 @@ import numpy as np
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.priors import priors
 from spookid.assembly.problem import Problem
-from spookid.kernels.arrays import Array
+from spookid.kernels.arrays import ROUNDING, Array
+from spookid.mechanics import rotations
+from spookid.mechanics.body import Body
+from spookid.mechanics.inertia import at_guess
 from spookid.mechanics.inertia_coordinates import InertiaCoordinates
+from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter
 from spookid.records import dataclass
@@ -63,11 +67,25 @@ def _motions(model: Model, parameter: Parameter) -> Iterator[str]:
     stands += [(joint.expressions(), f"excite {joint.name} more, fast and slow") for joint in model.joints]
     stands += [(load.expressions(), f"move what {load.title} acts on more, fast and slow") for load in model.loads]
     for body in model.bodies:
-        stands.append(([body.inertia], f"turn body {body.name} about other axes, if its joints let it"))
+        if _axes(model, body) > 1:
+            stands.append(([body.inertia], f"turn body {body.name} about all axes that its joints have"))
         stands.append(([body.mass], f"act on body {body.name} with a known force"))
     for expressions, text in [*stands, ([model.gravity], "start from other positions")]:
         if any(ca.depends_on(ca.densify(ca.vec(e)), parameter) for e in expressions if e.numel()):
             yield text
+
+
+def _axes(model: Model, body: Body) -> int:
+    """About how many independent axes of its own a body can turn."""
+    coordinates = JointCoordinates(model)
+    if coordinates.roots:
+        return 3
+    x, rng = ca.SX.sym("x", len(model.freedoms)), np.random.default_rng(0)
+    turn = rotations.matrix(model.pose(body, coordinates.posed(x))[1])
+    places = rng.uniform(-1, 1, (8, len(model.freedoms)))
+    first, *others = (at_guess(ca.substitute(turn, x, ca.DM(place))) for place in places)
+    apart = [first.T @ other - other.T @ first for other in others]  # along its axis
+    return int(np.linalg.matrix_rank([(A[2, 1], A[0, 2], A[1, 0]) for A in apart], tol=ROUNDING))
 
 
 OBSERVATION = "observation of "

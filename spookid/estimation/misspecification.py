@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
+from spookid.assembly.correlated import is_correlated
 from spookid.assembly.problem import Problem
 from spookid.assembly.trajectories import sample_places
 from spookid.estimation.disturbances import all_efforts
@@ -136,6 +137,7 @@ def _experiment(
         all_efforts(assembly, point, trajectories),
         tuple(motors),
         frozenset(o.signal for o in channels if o.sensor.either_sign),
+        frozenset(o.signal for o in channels if is_correlated(o)),
         tuple(_apart(assembly, chain) for chain in range(len(trajectories))),
     )
 

@@ -82,6 +82,7 @@ KINDS: Mapping[str, _Kind] = {
     "kernels.slow": _NOTE,
     "base-parameters.limited": _NOTE,
     "residuals.no-effect": _NOTE,
+    "noise.correlated": _NOTE,
     "result.incomplete": _WARNING,
     "result.earlier": _NOTE,
     # Of estimates while samples come:

@@ -59,7 +59,7 @@ class Noise(Listed):
     """Hinges and free bodies whose disturbance it is, or the sensor's signal."""
     std: float
     """Standard deviation: of a disturbance the random force or torque, in root mean square over a step; of a sensor
-    that of a sample, in its signal's unit."""
+    that of a sample, in its signal's unit; if its noise is correlated, of what the sample before does not predict."""
     unit: str
     density: float
     """Of a disturbance per √Hz, which no step changes; NaN for a sensor."""
@@ -83,6 +83,8 @@ class Choice(Listed, Estimator):
     """In a few words."""
     differing: Mapping[str, float] = field(default_factory=dict)
     """Parameters on which both differ by more than accident, and by how many sigma."""
+    correlation_times: Mapping[str, float] = field(default_factory=dict)
+    """Of sensors whose noise was found to be correlated in time and is taken so, by signal [s]."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import numpy as np
 
 from spookid.assembly.assembly import Assembly, all_factors, assemble, check_stepper, settings_of, transcribed
 from spookid.assembly.constants import numbers, sizes
+from spookid.assembly.correlated import is_correlated
 from spookid.assembly.observations import Observed, layout
 from spookid.assembly.problem import Problem
 from spookid.data.recording import Recording
@@ -72,6 +73,10 @@ def smoothed(problem: Problem) -> Problem:
         raise ProblemError(f"{what} has friction {problem.friction!r}, which a smoother cannot hold; use 'smooth'")
     if problem.every is not None:
         raise ProblemError(f"{what} has every={problem.every}, but a smoother takes each sample; leave every out")
+    if (one := next(filter(is_correlated, problem.channels), None)) is not None:
+        raise ProblemError(
+            f"{one.sensor.place}: {one.signal!r} has correlation_time; a smoother takes white noise only"
+        )
     if problem.is_hard:
         raise ProblemError(f"{what} has estimator 'hard', whose errors need whole recordings; use 'noise'")
     if problem.constraints:

@@ -105,11 +105,18 @@ def analyse(
     """
     if statistics is None or not np.all(np.isfinite(statistics.scatter)):
         return _unknown(tuple(names), free.held, statistics)
+    scatter = statistics.scatter.copy()
     if not free.tied:  # a bound says nothing of what nothing pushes against it
-        free = FreeDirections(free.held & ~invisible(statistics.information, statistics.scatter, magnitudes))
+        open_ends = free.held & invisible(statistics.information, statistics.scatter, magnitudes)
+        free = FreeDirections(free.held & ~open_ends)
+        # With these held, errors of others leave nothing of their scatter but rounding.
+        scatter[open_ends], scatter[:, open_ends] = (
+            statistics.information[open_ends],
+            statistics.information[:, open_ends],
+        )
     settled = free.settled(magnitudes)
     still = free.held | settled
-    spectrum = Spectrum.of(statistics.information, statistics.scatter, magnitudes, free)
+    spectrum = Spectrum.of(statistics.information, scatter, magnitudes, free)
     half, inverse = spectrum.half, spectrum.inverse
     parts = half.T @ statistics.prior @ half, half.T @ statistics.shares @ half
     covariance = half @ widened(*parts, statistics.variances) @ half.T

@@ -21,12 +21,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.arrays import Array
+from spookid.kernels.arrays import ROUNDING, Array
 from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
 from spookid.solvers.rows import Columns, LinearizedFactor
 from spookid.statistics.condensing import Condensed
-from spookid.statistics.whiteness import FALSE_ALARMS, white
+from spookid.statistics.whiteness import FALSE_ALARMS, expected_squares, white
 from spookid.transcription.factor import Group
 
 _LAGS = 5
@@ -36,6 +36,9 @@ _ORDER = 20
 _BATCH = 9
 """Draws at a time."""
 _TINY = float(np.finfo(float).tiny)
+
+Drive = tuple[str, Sequence[Array]]
+"""The noise of the rows that an input acts in, and the input at each step of each recording, (N,)."""
 
 
 def denied(condensed: Condensed, sizes: Mapping[str, float]) -> bool:
@@ -68,7 +71,7 @@ def under_process_noise(condensed: Condensed, sizes: Mapping[str, float]) -> Arr
     for term in (term for terms in condensed.linearized.chains for term in terms):
         if term.factor.group is Group.OBSERVATION:
             ratios = np.array([sizes[name] for name in term.factor.noise])
-            sensors += float(np.sum(term.alive * ratios**2))
+            sensors += float(np.sum(expected_squares(term) * ratios**2))
             process.update(dict.fromkeys(term.factor.noise, 0.0))
     excess = max(float(_of_sensors(condensed, condensed.residuals)[0]) - sensors, 0.0)
     pairs = [condensed.moved(drawn) for drawn in _drawn(condensed, process)]
@@ -112,6 +115,58 @@ def feedback(inputs: Array, noise: Array) -> float:
         ratio = max(alone - left, 0.0) / more / max(left / freedom, _TINY)
         probability = min(probability, len(varied) * float(special.fdtrc(more, freedom, ratio)))
     return probability
+
+
+def without_echoes(condensed: Condensed, drives: Sequence[Drive]) -> list[Array]:
+    """What is left in the rows with noise at each step of every recording, (N, m), if inputs act as late, and as
+    filtered, as they like up to ``_ORDER`` steps.
+
+    The smoothed motion answers to an input before it comes. An input that acts late would therefore seem to answer to
+    the residuals; what its own past does to the smoothed residuals is projected out of them.
+
+    Args:
+        drives: of inputs.
+    """
+    chains = condensed.linearized.chains
+    columns = [
+        [np.concatenate([_past(t, drives, c), r], axis=1) for t, r in zip(terms, parts, strict=True)]
+        for c, (terms, parts) in enumerate(zip(chains, condensed.residuals, strict=True))
+    ]
+    left = condensed.left(columns)
+    gram = condensed.inner(left, left)
+    coefficients = np.linalg.pinv(gram[:-1, :-1], rcond=ROUNDING, hermitian=True) @ gram[:-1, -1:]
+    weights = np.append(-coefficients, 1.0)
+    return [
+        _series(terms, [np.einsum("kmr,m->kr", part, weights) for part in parts])
+        for terms, parts in zip(chains, left, strict=True)
+    ]
+
+
+def _past(term: LinearizedFactor, drives: Sequence[Drive], chain: int) -> Array:
+    """Columns of delayed inputs in the rows of a factor, (count, inputs · (order + 1), rows)."""
+    count, rows = len(term.residual), term.residual.shape[1]
+    found = np.zeros((count, len(drives) * (_ORDER + 1), len(term.factor.noise) or rows))
+    first = term.factor.reach // 2
+    for i, (noise, inputs) in enumerate(drives):
+        if term.factor.group is not Group.STATE or noise not in term.factor.noise:
+            continue
+        for lag in range(_ORDER + 1):
+            late = np.concatenate([np.full(lag, inputs[chain][0]), inputs[chain]])[first : first + count]
+            found[:, i * (_ORDER + 1) + lag, term.factor.noise.index(noise)] = late
+    return found if term.complement is None else np.matmul(found, term.complement)
+
+
+def _series(terms: Sequence[LinearizedFactor], parts: Sequence[Array]) -> Array:
+    """Rows with noise at the steps that they belong to, NaN where there is none, (N, m)."""
+    found = []
+    for term, part in zip(terms, parts, strict=True):
+        if term.factor.noise and not term.factor.first_only:
+            whole = part if term.complement is None else np.einsum("krj,kj->kr", term.complement, part)
+            series = np.full((term.steps, whole.shape[1]), np.nan)
+            first = term.factor.reach // 2
+            series[first : first + len(whole)] = whole
+            found.append(series)
+    return np.hstack(found)
 
 
 def _fresh(values: Array) -> Array:

@@ -243,9 +243,22 @@ def white(term: LinearizedFactor, draws: int, rng: np.random.Generator, sizes: M
         drawn[:, :, measured] = (1 - share) * drawn[:, :, measured] + share * before
     if term.factor.noise:
         drawn *= np.array([sizes[name] for name in term.factor.noise])
+    for sphere in map(list, term.factor.spheres):  # across what moves no row of it there is no noise either
+        slopes = term.at(slice(None)).matrix[:, :-1, sphere]
+        radial = np.linalg.eigh(np.matmul(slopes.transpose(0, 2, 1), slopes))[1][:, None, :, 0]
+        own = drawn[:, :, sphere]
+        drawn[:, :, sphere] = own - np.sum(own * radial, axis=2, keepdims=True) * radial
     if term.complement is not None:
         drawn = np.matmul(drawn, term.complement)
     return np.asarray(drawn * term.alive[:, None])
+
+
+def expected_squares(term: LinearizedFactor) -> Array:
+    """Mean squares of the same in rows without a complement, of noise as they are whitened with, (steps, rows)."""
+    shares = np.ones(term.residual.shape[1])
+    for sphere in term.factor.spheres:
+        shares[list(sphere)] -= 1 / len(sphere)
+    return np.asarray(term.alive * shares)
 
 
 def _sums(condensed: Condensed, columns: list[Columns], name: str, lags: Sequence[int]) -> Array:

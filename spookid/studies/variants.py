@@ -26,6 +26,7 @@ from spookid.data.sampling import finite_samples
 from spookid.data.state import State
 from spookid.errors import ProblemError
 from spookid.estimation.outliers import of_same_samples
+from spookid.estimation.sensor_noise import with_correlation
 from spookid.estimation.solving import solve
 from spookid.parameter import Parameter, substitute
 from spookid.report.conclusion import assumed, dynamics
@@ -76,18 +77,22 @@ class Chosen:
     words: str
     """The estimator, and why it was chosen."""
     outliers: tuple[Outlier, ...]
+    correlation_times: Mapping[str, float] = field(default_factory=dict)
+    """Of sensors with correlated noise, by signal [s]."""
 
     @classmethod
     def by(cls, solution: Solution) -> Chosen:
         """By the fit of a solution."""
-        return cls(solution.choice.estimator if solution.choice else "", dynamics(solution), tuple(solution.outliers))
+        choice = solution.choice
+        known = {} if choice is None else choice.correlation_times
+        return cls(choice.estimator if choice else "", dynamics(solution), tuple(solution.outliers), known)
 
     def posed(self, problem: Problem) -> Problem:
         """The problem with that estimator, where its stepper has it, and with these samples."""
         estimator = self.estimator or ("noise" if problem.chooses_estimator else problem.estimator)
         if estimator == "hard" and not (problem.estimates_noise and DETERMINISTIC not in problem.scheme.refuses):
             estimator = "noise"
-        return of_same_samples(problem.with_(estimator=estimator), self)
+        return of_same_samples(with_correlation(problem.with_(estimator=estimator), self.correlation_times), self)
 
     def assumed(self, problem: Problem) -> dict[str, str]:
         """What studies of a problem take for granted in words."""

@@ -123,6 +123,8 @@ class Factor:
     overlap: float = 0.0
     """Covariance of the measurements' noise in neighbouring rows, whose sum over all lags is 1: 1/6 of means weighted
     by hats of two steps, 0 of white noise."""
+    spheres: tuple[tuple[int, ...], ...] = ()
+    """Rows of signals whose squares sum to one, as of a quaternion: no noise is in their own direction."""
     private: tuple[int, range] | None = None
     """Offset and tangent columns of unknowns that occur in no other factor and nearly linearly in this one, such as the
     multipliers of rigid joints; solvers may fit them at every point and need not carry them."""

@@ -1,0 +1,100 @@
+"""Noise of sensors that is correlated in time, recognized by its likelihood against white noise.
+
+It is tried where white process noise is rejected, with a correlation time of each sensor as one more unknown. Errors of
+the estimates are those with the times that were found; these hardly depend on one another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from spookid.assembly.correlated import interval, is_correlated
+from spookid.assembly.problem import Problem
+from spookid.data.channels import Sensor, order
+from spookid.errors import ProblemError
+from spookid.estimation.fit import Fit
+from spookid.estimation.fitting import Start
+from spookid.estimation.suspects import trial, varied
+from spookid.estimation.work import Work
+from spookid.kernels.scipy_parts import special
+from spookid.parameter import Parameter
+from spookid.records import dataclass
+from spookid.results.findings import SURE, Finding
+from spookid.solvers.status import Status
+from spookid.statistics.whiteness import FALSE_ALARMS
+
+_ONCE = math.log(20)
+"""Times that a sample interval may be longer than a correlation time: of less no two samples tell."""
+
+
+@dataclass(frozen=True, eq=False)
+class Correlated:
+    """Correlation times that are more likely than white noise."""
+
+    times: Mapping[str, float]
+    """By signal [s]."""
+    gain: float
+    """Of the log-likelihood over white noise."""
+
+    @property
+    def words(self) -> str:
+        """What was found."""
+        parts = [f"{signal} over {1000 * tau:.2g} ms" for signal, tau in self.times.items()]
+        return f"noise of {', '.join(parts)}"
+
+    @property
+    def finding(self) -> Finding:
+        """What a user should know."""
+        evidence = {"correlation_times": dict(self.times), "log_likelihood": self.gain}
+        several = "sensors" if len(self.times) > 1 else "the sensor"
+        listed = ", ".join(f"of {signal} over {1000 * tau:.2g} ms" for signal, tau in self.times.items())
+        effect = f"The noise of {several} is correlated: {listed} (log-likelihood {self.gain:+.0f} over white noise)."
+        least = min(self.times.values())
+        advice = f"Declare it: correlation_time={least:.2g} of the sensor, or a Parameter."
+        return Finding("noise.correlated", tuple(self.times), evidence, effect, advice=advice)
+
+
+def correlated_noise(work: Work, white: Fit) -> Correlated | None:
+    """Correlation times that make the data more likely than white noise of the same problem; None if none do."""
+    problem, intervals = white.assembly.problem, dict(_candidates(white))
+    if not intervals:
+        return None
+    sought = {
+        sensor: Parameter(f"correlation_time_{sensor.signals[0]}", 3 * dt, lower=dt / _ONCE, unit="s")
+        for sensor, dt in intervals.items()
+    }
+    sensors = [varied(s, correlation_time=sought[s]) if s in sought else s for s in problem.observations]
+    try:
+        fit = work.run(trial(problem, sensors, estimator="noise"), Start(white.result), white)
+    except ProblemError:  # the stepper, or the distance of samples, lets no noise be correlated
+        return None
+    gain = (fit.result.log_likelihood or math.nan) - (white.result.log_likelihood or math.nan)
+    if fit.result.status is not Status.CONVERGED or not gain > float(special.chdtri(len(sought), FALSE_ALARMS)) / 2:
+        return None
+    times = {}
+    for sensor, dt in intervals.items():
+        tau = fit.result[sought[sensor].name]
+        if tau.estimate**2 > SURE * dt * tau.std_err:  # errors by which the correlation, exp(−Δt/τ), is not zero
+            times.update(dict.fromkeys(sensor.signals, tau.estimate))
+    return Correlated(times, gain) if times else None
+
+
+def with_correlation(problem: Problem, times: Mapping[str, float]) -> Problem:
+    """The problem with sensors whose noise is correlated over these times, by signal [s]."""
+    if not times:
+        return problem
+    sensors = [
+        varied(s, correlation_time=times[s.signals[0]]) if s.signals[0] in times else s for s in problem.observations
+    ]
+    return problem.with_(observations=sensors, step=problem.step)
+
+
+def _candidates(fit: Fit) -> Iterable[tuple[Sensor, float]]:
+    """Sensors whose noise is estimated and taken for white, and the usual interval between their samples [s]."""
+    problem, sampled = fit.assembly.problem, fit.assembly.sampled
+    for i, channel in enumerate(problem.channels):
+        plain = channel.index == 0 and channel.sigma is None and not is_correlated(channel)
+        dt = interval([one.samples[i] for one in sampled])
+        if plain and math.isfinite(dt) and order(channel, problem.model) < 2:
+            yield channel.sensor, dt
