@@ -6,6 +6,7 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -450,6 +451,24 @@ def test_not_converged(here, capsys):
     assert (tree("out")["status"], tree("out")["iterations"]) == ("max_iterations", 1)
     assert main(["solve", write(ONE), "--max-iterations", "0", "--out", "out", "--quiet"]) == 3
     assert tree("out")["iterations"] == 0
+
+
+@pytest.mark.parametrize("doubt", ["not converged (stalled)", "contradicted by the data"])
+def test_results_that_are_no_answer_go_no_further_unless_forced(here, capsys, solved, doubt):
+    assert tree(solved)["contradicted"] is False
+    shutil.copytree(solved, "doubtful")
+    changes = {"status": "stalled"} if "stalled" in doubt else {"findings": [{"code": "motion.unexplained"}]}
+    Path("doubtful/solution.json").write_text(json.dumps(tree(solved) | changes))
+    write(PENDULUM)
+    simulated = "simulate", write(ONE), "--from", "doubtful", "--out", "out", "--quiet"
+    exported = "export", "doubtful", "--to", "arm.urdf", "--out", "told.urdf"
+    carried = "payload", "doubtful", "run.csv", "--body", "rod"
+    predicted, drawn = ("predict", "doubtful", "run.csv"), ("randomize", "doubtful", "--out", "draws.npz")
+    for words in (simulated, exported, carried, predicted, drawn):
+        said = f"doubtful is {doubt}: its estimates are no answer; take them with --force"
+        assert said in wrong(capsys, *words)
+    assert main([*simulated, "--force"]) == 0
+    assert "arm.urdf cannot be read" in wrong(capsys, *exported, "--force")
 
 
 def test_several_problems(here, capsys):

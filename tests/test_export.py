@@ -31,6 +31,7 @@ NUMBER, TEXT, TRUTH = (int, float), (str,), (bool,)
 LAYOUT = {
     **dict.fromkeys(("schema", "step", "state_weight", "iterations"), NUMBER),
     **dict.fromkeys(("problem", "backend", "stepper", "friction", "status", "message", "dynamics"), TEXT),
+    "contradicted": TRUTH,
     "cost": dict.fromkeys(("total", "state", "observation", "prior"), NUMBER),
     "history": [
         {

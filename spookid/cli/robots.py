@@ -94,8 +94,8 @@ def _complaints(held: tuple[str, ...], unused: dict[str, str]) -> list[str]:
 
 def export(arguments: Namespace, interruption: Interruption) -> Exit:
     """Write a robot's own file with what a result has found of it."""
+    result = exports.load_answer(arguments.result, arguments.force)
     robot, out = _robot(arguments, arguments.to), Path(arguments.out)
-    result = exports.load(arguments.result)
     beside = write(robot, out, result)
     terminal.say(f"Written to {out}, and with errors and covariance to {beside}")
     bodies = result.mechanism.bodies if result.mechanism else ()
@@ -125,7 +125,7 @@ def payload(arguments: Namespace, interruption: Interruption) -> Exit:
     began = time.perf_counter()
     out = None if arguments.out is None else Path(arguments.out)
     _check_out(out, ".json", "a payload is written as JSON")
-    result = exports.load(arguments.result)
+    result = exports.load_answer(arguments.result, arguments.force)
     problem = _problem(arguments, result)
     calibration = None if arguments.calibration is None else ArmKnowledge.load(arguments.calibration)
     log = opened(Path(arguments.log), dict(arguments.units), arguments.topics)
@@ -155,7 +155,7 @@ def predict(arguments: Namespace, interruption: Interruption) -> Exit:
     """Predict what motors do along a log, print how far off it is from what was measured, and write it."""
     out = None if arguments.out is None else Path(arguments.out)
     _check_out(out, ".csv", "efforts are written as CSV")
-    result = exports.load(arguments.result)
+    result = exports.load_answer(arguments.result, arguments.force)
     problem = _problem(arguments, result)
     log = opened(Path(arguments.log), dict(arguments.units), arguments.topics)
     recording = _recording(log, arguments.time, problem, {motor.signal for motor in problem.model.motors})
@@ -180,7 +180,7 @@ def randomize(arguments: Namespace, interruption: Interruption) -> Exit:
         raise ProblemError("--to and --files belong together: the robot's own file, and a new folder; give both")
     if files is not None and files.exists():
         raise ProblemError(f"--files {files} is there already; remove it or give another name")
-    result = exports.load(arguments.result)
+    result = exports.load_answer(arguments.result, arguments.force)
     problem = _problem(arguments, result)
     draws = draw(problem, result, arguments.count, arguments.seed)
     draws.save(out)

@@ -18,6 +18,7 @@ import numpy as np
 
 from spookid.argument_checks import checked
 from spookid.data.logs.tables import read_npz
+from spookid.errors import ProblemError
 from spookid.files import beside, remove
 from spookid.kernels.thread_pool import processors
 from spookid.report import pictures
@@ -176,6 +177,21 @@ def outliers(solution: Solution) -> Table:
 
 
 @checked
+def load_answer(directory: folders.AnyPath, force: bool) -> Solution:
+    """Read results that others build on.
+
+    Args:
+        force: True to take estimates of a fit that has not converged, or that the data contradict.
+
+    Raises:
+        ProblemError: as ``load`` does, and for such results without force.
+    """
+    result = load(directory)
+    if result.no_answer and not force:
+        raise ProblemError(f"{directory} is {result.no_answer}: its estimates are no answer; take them with --force")
+    return result
+
+
 def load(directory: folders.AnyPath) -> Solution:
     """Read the Solution that `save` wrote into ``directory``.
 

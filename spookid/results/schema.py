@@ -108,6 +108,7 @@ def document(solution: Solution) -> Tree:
         "schema": SCHEMA,
         **{name: getattr(s, name) for name in ("problem", "backend", "stepper", "friction", "step", "state_weight")},
         **{name: getattr(s, name) for name in ("dynamics", "log_likelihood", "choice", "status", "message", "detail")},
+        "contradicted": s.contradicted,
         "noise": _noise(s.noise),
         "iterations": s.iterations,
         "cost": {"total": s.cost.total, **asdict(s.cost)},
