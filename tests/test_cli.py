@@ -354,6 +354,20 @@ def test_what_is_printed_to_a_full_disk_is_not_lost_without_a_word(here):
     assert tree("out")["status"] == "converged"
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-", "close"])
+def test_streams_that_are_closed_change_nothing(here, closed):
+    """Also by the problem file, and with a fit that does not converge."""
+    closing = "import sys\nsys.stdout.close(), sys.stderr.close()\n" if closed == "close" else ""
+    words = f"-m spookid solve {write(ONE + closing)} --max-iterations 1 --out out"
+    asked = {**os.environ, "PYTHONPATH": str(ROOT)}
+    line = f"{sys.executable} {words} {'' if closing else f'--jobs 2 {closed}'}"
+    done = subprocess.run(line, shell=True, capture_output=True, text=True, env=asked)
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
+    assert tree("out")["status"] == "max_iterations"
+    assert all(path.stat().st_size for path in Path("out").iterdir())
+
+
 def test_characters_that_the_terminal_lacks(here):
     done = subprocess.run(
         [sys.executable, "-m", "spookid", "check", write(ONE)],
