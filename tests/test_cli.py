@@ -457,6 +457,19 @@ def test_several_pairs_after_one_flag_and_a_value_held_outside_the_bounds(here, 
     assert re.search(r"^  b +-0\.125 .*fixed", out, re.MULTILINE)
 
 
+def test_results_and_their_problem_file_can_be_moved(here, tmp_path):
+    """No folder is named in the results."""
+    (tmp_path / "project").mkdir()
+    write(ONE, "project/swing.py")
+    shutil.copy("run.csv", "project/run.csv")
+    assert main(["solve", "project/swing.py", "--out", "project/results/out", "--no-figures", "--quiet"]) == 0
+    assert tree("project/results/out")["source"] == "../../swing.py"
+    assert not any(str(tmp_path).encode() in path.read_bytes() for path in Path("project/results/out").iterdir())
+    shutil.move("project", "moved")
+    assert main(["randomize", "moved/results/out", "--out", "draws.npz", "--count", "2"]) == 0
+    assert load("moved/results/out").source == str(tmp_path.resolve() / "moved" / "swing.py")
+
+
 def test_not_converged(here, capsys):
     assert main(["solve", write(ONE), "--max-iterations", "1", "--out", "out"]) == 3
     out, err = capsys.readouterr()

@@ -236,6 +236,9 @@ def head_of(tree: Tree) -> Head:
         raise ValueError(f"its dynamics are {whole['dynamics']!r}")
     if len({len(one["signals"]) for one in whole["recordings"]}) > 1:
         raise ValueError("its recordings have other numbers of signals")
+    moved = {frozenset(step["parameters"]) for step in whole["history"]}
+    if len(moved) > 1 or any(names - whole["parameters"].keys() for names in moved):
+        raise ValueError("its history has other parameters")
     return Head(
         tree["schema"],
         msgspec.convert(_regrouped(whole), _Answer),
