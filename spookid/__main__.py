@@ -31,8 +31,7 @@ def parser() -> ArgumentParser:
 def run() -> None:
     """Run the command line of this process, and end it.
 
-    Signals are heard from the first moment on. Once the command has ended there is nothing left for them to end. Its
-    digits do not depend on how many processors there are.
+    Signals are heard from the first moment to the last. Its digits do not depend on how many processors there are.
     """
     from spookid.cli import terminal
     from spookid.kernels.single_thread import ONE_THREAD
@@ -42,8 +41,6 @@ def run() -> None:
     os.environ.update(ONE_THREAD)  # before NumPy is loaded
 
     status = main()
-    for number in terminal.SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
     if status != terminal.INTERRUPTED:  # a problem file's function could hold it up once more
         atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):

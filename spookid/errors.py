@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -13,7 +14,7 @@ from unicodedata import category
 
 T = TypeVar("T")
 
-_PASSED = str(Path(__file__).parent) + os.sep, dataclasses.__file__
+_PASSED = str(Path(__file__).parent) + os.sep, dataclasses.__file__, functools.__file__
 """Folders of code that is called between a declaration and the user's code."""
 
 

@@ -53,6 +53,22 @@ def replacing(path: Path) -> Iterator[Path]:
         remove(part)
 
 
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Other processes that ask for the same wait meanwhile, where the system lets them."""
+    lock = None
+    with suppress(ImportError, OSError):
+        import fcntl  # of POSIX
+
+        lock = os.open(folder, os.O_RDONLY)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
 def abandoned(target: Path, kind: str) -> list[Path]:
     """What processes of this machine that run no more have left `beside` a target."""
     start, own = f".{target.name}.{_here()}-", re.compile(rf"(\d+)-[0-9a-f]{{8}}\.{kind}")

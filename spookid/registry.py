@@ -202,7 +202,7 @@ _DECLARED: tuple[Command, ...] = (
         "step a mechanism forward, and compare with its recordings if it has any",
         "studies.simulation_study:begin",
         _FOLDERS,
-        "--from --set --duration --out --quiet",
+        "--from --force --set --duration --out --quiet",
         {"--set": "values", "--out": "folder of the simulation"},
         kind="simulation",
         title="simulation",

@@ -58,6 +58,7 @@ FILES = {
     "blind.py": 'problem = pendulum("blind", [])\n',
     "swing.py": 'problem = pendulum("swing", runs(1))\n',
     "two.py": 'problem = pendulum("two", runs(2))\n',
+    "five.py": 'problem = pendulum("five", runs(5))\n',
     "driven.py": 'problem = pendulum("driven", [], gain=1.0)\n',
     "arm.py": 'problem = pendulum("arm", runs(1), gain=1.0, friction_width=0.05)\n',
 }
@@ -91,7 +92,7 @@ COMMANDS = {
     for command in (
         Command(("solve", "swing.py", "--out", "solved"), "solved"),
         Command(("solve", "swing.py", "--backend", "ipopt", "--state-weight", "1e4", "--out", "ipopt"), "ipopt"),
-        Command(("solve", "two.py", "--jobs", "2", "--out", "joint"), "joint"),
+        Command(("solve", "five.py", "--jobs", "2", "--out", "joint"), "joint"),
         Command(("solve", "swing.py", "--starts", "3", "--jobs", "2", "--out", "begun"), "begun"),
         Command(("sweep", "swing.py", *GRID, "--jobs", "1", "--out", "swept1"), "swept1"),
         Command(("sweep", "swing.py", *GRID, "--jobs", "2", "--out", "swept2"), "swept2"),
@@ -136,7 +137,7 @@ def prepared(folder: Path) -> Path:
         (folder / name).write_text(PENDULUM + end)
     (folder / "arm.urdf").write_text(URDF)
     random_numbers = np.random.default_rng(1)
-    for i, angle in enumerate((1.0, 1.3)):
+    for i, angle in enumerate((1.0, 1.3, 0.8, 1.1, 0.9)):
         motion = spookid.load_problem(folder / "blind.py").simulate(TRUTH, duration=6.0, initial={"pivot": angle})
         theta = motion.signal("theta") + 1e-3 * random_numbers.normal(size=len(motion.t))
         spookid.Recording(motion.t, {"theta": theta, "u": np.zeros_like(theta)}, f"run{i}").to_csv(

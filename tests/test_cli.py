@@ -6,6 +6,7 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -353,6 +354,20 @@ def test_what_is_printed_to_a_full_disk_is_not_lost_without_a_word(here):
     assert tree("out")["status"] == "converged"
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-", "close"])
+def test_streams_that_are_closed_change_nothing(here, closed):
+    """Also by the problem file, and with a fit that does not converge."""
+    closing = "import sys\nsys.stdout.close(), sys.stderr.close()\n" if closed == "close" else ""
+    words = f"-m spookid solve {write(ONE + closing)} --max-iterations 1 --out out"
+    asked = {**os.environ, "PYTHONPATH": str(ROOT)}
+    line = f"{sys.executable} {words} {'' if closing else f'--jobs 2 {closed}'}"
+    done = subprocess.run(line, shell=True, capture_output=True, text=True, env=asked)
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
+    assert tree("out")["status"] == "max_iterations"
+    assert all(path.stat().st_size for path in Path("out").iterdir())
+
+
 def test_characters_that_the_terminal_lacks(here):
     done = subprocess.run(
         [sys.executable, "-m", "spookid", "check", write(ONE)],
@@ -442,6 +457,19 @@ def test_several_pairs_after_one_flag_and_a_value_held_outside_the_bounds(here, 
     assert re.search(r"^  b +-0\.125 .*fixed", out, re.MULTILINE)
 
 
+def test_results_and_their_problem_file_can_be_moved(here, tmp_path):
+    """No folder is named in the results."""
+    (tmp_path / "project").mkdir()
+    write(ONE, "project/swing.py")
+    shutil.copy("run.csv", "project/run.csv")
+    assert main(["solve", "project/swing.py", "--out", "project/results/out", "--no-figures", "--quiet"]) == 0
+    assert tree("project/results/out")["source"] == "../../swing.py"
+    assert not any(str(tmp_path).encode() in path.read_bytes() for path in Path("project/results/out").iterdir())
+    shutil.move("project", "moved")
+    assert main(["randomize", "moved/results/out", "--out", "draws.npz", "--count", "2"]) == 0
+    assert load("moved/results/out").source == str(tmp_path.resolve() / "moved" / "swing.py")
+
+
 def test_not_converged(here, capsys):
     assert main(["solve", write(ONE), "--max-iterations", "1", "--out", "out"]) == 3
     out, err = capsys.readouterr()
@@ -450,6 +478,24 @@ def test_not_converged(here, capsys):
     assert (tree("out")["status"], tree("out")["iterations"]) == ("max_iterations", 1)
     assert main(["solve", write(ONE), "--max-iterations", "0", "--out", "out", "--quiet"]) == 3
     assert tree("out")["iterations"] == 0
+
+
+@pytest.mark.parametrize("doubt", ["not converged (stalled)", "contradicted by the data"])
+def test_results_that_are_no_answer_go_no_further_unless_forced(here, capsys, solved, doubt):
+    assert tree(solved)["contradicted"] is False
+    shutil.copytree(solved, "doubtful")
+    changes = {"status": "stalled"} if "stalled" in doubt else {"findings": [{"code": "motion.unexplained"}]}
+    Path("doubtful/solution.json").write_text(json.dumps(tree(solved) | changes))
+    write(PENDULUM)
+    simulated = "simulate", write(ONE), "--from", "doubtful", "--out", "out", "--quiet"
+    exported = "export", "doubtful", "--to", "arm.urdf", "--out", "told.urdf"
+    carried = "payload", "doubtful", "run.csv", "--body", "rod"
+    predicted, drawn = ("predict", "doubtful", "run.csv"), ("randomize", "doubtful", "--out", "draws.npz")
+    for words in (simulated, exported, carried, predicted, drawn):
+        said = f"doubtful is {doubt}: its estimates are no answer; take them with --force"
+        assert said in wrong(capsys, *words)
+    assert main([*simulated, "--force"]) == 0
+    assert "arm.urdf cannot be read" in wrong(capsys, *exported, "--force")
 
 
 def test_several_problems(here, capsys):

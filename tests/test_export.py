@@ -31,6 +31,7 @@ NUMBER, TEXT, TRUTH = (int, float), (str,), (bool,)
 LAYOUT = {
     **dict.fromkeys(("schema", "step", "state_weight", "iterations"), NUMBER),
     **dict.fromkeys(("problem", "backend", "stepper", "friction", "status", "message", "dynamics"), TEXT),
+    "contradicted": TRUTH,
     "cost": dict.fromkeys(("total", "state", "observation", "prior"), NUMBER),
     "history": [
         {
@@ -243,6 +244,7 @@ def test_a_missing_key_is_named(way: tuple[Any, ...], copy: Path) -> None:
         (("size", "steps"), 10.5),
         (("size", "steps"), None),
         (("versions", "numpy"), 2),
+        (("history", 0, "parameters"), {"other": 1.0}),
         (("infinities",), {"no/such/place": 1}),
         (("infinities",), {"history/7/total": 1}),
         (("infinities",), {"step/deeper": 1}),

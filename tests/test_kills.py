@@ -63,3 +63,27 @@ with replacing(Path("torn")) as part:
 @pytest.mark.study
 def test_commands_that_are_struck_at_random_lose_nothing(tmp_path: Path) -> None:
     assert not study(5 * len(COMMANDS), list(COMMANDS), 1, tmp_path).total()
+
+
+def test_idle_workers_end_with_the_command_and_it_hears_signals_to_the_last(tmp_path: Path) -> None:
+    """Until then a signal gives 130, even while functions run that end the process."""
+    script = """
+import atexit, inspect, os, time
+idle, at = [], []
+atexit.register(lambda: os._exit(time.monotonic() - at[0] > idle[0] / 2))
+from loky import get_reusable_executor
+from spookid.studies.worker_pool import processes
+idle.append(inspect.signature(get_reusable_executor).parameters["timeout"].default)
+processes(2).submit(int).result()
+at.append(time.monotonic())
+atexit._run_exitfuncs()
+"""
+    ended = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+    late = "import atexit, os, signal\natexit.register(os.kill, os.getpid(), signal.SIGTERM)\n"
+    problem = prepared(tmp_path) / "blind.py"
+    problem.write_text(late + problem.read_text())
+    ended = subprocess.run(
+        [sys.executable, "-m", "spookid", "check", "blind.py"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (ended.returncode, ended.stderr) == (130, "spookid: interrupted\n")

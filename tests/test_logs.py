@@ -86,6 +86,15 @@ def test_a_unit_that_may_be_of_mass_or_acceleration_is_refused(tmp_path, unit):
     assert Recording.from_csv(path, units={"a": "g_0"}).signals["a"][0] == 9.80665
 
 
+@pytest.mark.parametrize("unit", ["9**9**9**9", "2**(10**10)*m", "9⁹⁹⁹⁹⁹⁹⁹⁹⁹*m", "(((10^99)^99)^99)^99", "m" * 100_000])
+def test_units_without_bounds_are_refused(tmp_path, unit):
+    pytest.importorskip("pint")
+    path = csv(tmp_path, f"t,q\ns,{unit}\n0,1\n1,2\n")
+    refused(lambda: Recording.from_csv(path), "'q': .* is neither a finite number nor a unit", path)
+    path = csv(tmp_path, "t,q\n0,1\n1,2\n")
+    refused(lambda: Recording.from_csv(path, units={"q": unit}), "'q' has the unit .* which pint does not", path)
+
+
 def test_units_of_every_clock_are_converted(tmp_path):
     pytest.importorskip("pint")
     path = csv(tmp_path, "t,q,t_c,x\n0,1,2,10\n1,2,5,20\n,,7,30\n")

@@ -220,3 +220,17 @@ def test_an_armature_is_what_a_motor_feels(arm: Path) -> None:
         problem = Problem("swing", model=robot.model(motors=[motor]), recordings=[log], step=0.01)
         ends.append(problem.simulate().q[-1])  # type: ignore[index]
     np.testing.assert_allclose(ends[0], ends[1], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<robot name="arm"><link name="base"/><link name="rod"/><joint name="piv&#10;ot" type="fixed"/></robot>',
+        '<mujoco><worldbody><body name="rod"><joint name="piv&#10;ot"/></body></worldbody></mujoco>',
+    ],
+)
+def test_a_name_with_a_line_break_is_refused_where_it_is(tmp_path, text):
+    path = tmp_path / "arm.xml"
+    path.write_text(text)
+    with pytest.raises(ProblemError, match=r"arm\.xml:1: <joint> has the name 'piv.*ot'; give a text in one line"):
+        robots.read(path)

@@ -131,6 +131,7 @@ FLAGS = {
     "--max-iterations": flag("accepted steps of each fit at the most", "N", type=_count),
     "--threads": flag("threads that share out the recordings (default: 1)", "N", type=_jobs),
     "--from": flag(_SOURCE, "DIR", dest="source"),
+    "--force": flag("take results that have not converged, or that the data contradict", action="store_true"),
     "--method": flag("what is balanced", choices=METHODS, default=METHODS[0]),
     "--filter": flag("filter that differentiates, of the --cutoff", choices=FILTERS, default=FILTERS[0]),
     "--unknowns": flag(
@@ -275,12 +276,14 @@ OF_COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
     },
     "export": {
         "result": flag("folder of results", "RESULT"),
+        "--force": FLAGS["--force"],
         "--to": flag("the robot's own file, which is kept", "ROBOT", required=True),
         **_ROBOT,
         "--out": flag("the new file; FILE.json beside it has errors and covariance", "FILE", required=True),
     },
     "payload": {
         "result": flag("folder of results of the arm", "RESULT"),
+        "--force": FLAGS["--force"],
         "log": flag("a run with the payload: CSV, or any file that Recording.from_file reads", "LOG"),
         "--body": flag("body that carries it, or a link of the robot's file on one", "NAME", required=True),
         "--known-mass": flag("mass of the payload [kg], to calibrate gains; 0: there is none", "KG", type=float),
@@ -290,12 +293,14 @@ OF_COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
     },
     "predict": {
         "result": flag("folder of results", "RESULT"),
+        "--force": FLAGS["--force"],
         "log": flag("another log: CSV, or any file that Recording.from_file reads", "LOG"),
         **_ALONG,
         "--out": flag("CSV with predicted and measured efforts", "FILE.csv"),
     },
     "randomize": {
         "result": flag("folder of results", "RESULT"),
+        "--force": FLAGS["--force"],
         "--problem": _ALONG["--problem"],
         "--count": flag("number of draws (default: 1000)", "N", type=_jobs, default=1000),
         "--seed": flag("of the random numbers (default: 0)", "SEED", type=int, default=0),

@@ -46,13 +46,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: for ``--help``, ``--version``, and arguments that do not parse (status 2).
     """
+    terminal.prepare()
     words = sys.argv[1:] if argv is None else list(argv)
     for word in words:
         if not is_text(word):
             terminal.complain(f"error: the argument {word!r} holds characters that cannot be shown; leave them out")
             return WRONG_INPUT
     arguments = commands_parser(next((word for word in words if word in COMMANDS), "")).parse_args(words)
-    terminal.prepare()
     before = gc.get_threshold()
     gc.set_threshold(_SELDOM, *before[1:])
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # that a font has a substitute is no news

@@ -44,11 +44,10 @@ def new(arguments: Namespace, interruption: Interruption) -> Exit:
     """Write a problem file for a robot and a log of it."""
     out = Path(arguments.out)
     _check_out(out, ".py", "a problem is a Python file")
-    if out.exists():
-        raise ProblemError(f"{out} is there already, and may have been changed by hand; remove it or give another name")
+    folders.check_new(out)
     robot = _robot(arguments, arguments.robot)
     made = scaffold(robot, log := _log(arguments), out, _asked(arguments), dict(arguments.gain))
-    folders.write(out, made.text)
+    folders.write_all({out: made.text}, partial(folders.check_new, out))
     matched = made.matched
     what = f"{len(matched.positions)} positions" if log else "no log yet"
     driven = f", {len(matched.efforts)} of them with a {matched.effort}" if log and matched.efforts else ""
@@ -94,8 +93,8 @@ def _complaints(held: tuple[str, ...], unused: dict[str, str]) -> list[str]:
 
 def export(arguments: Namespace, interruption: Interruption) -> Exit:
     """Write a robot's own file with what a result has found of it."""
+    result = exports.load_answer(arguments.result, arguments.force)
     robot, out = _robot(arguments, arguments.to), Path(arguments.out)
-    result = exports.load(arguments.result)
     beside = write(robot, out, result)
     terminal.say(f"Written to {out}, and with errors and covariance to {beside}")
     bodies = result.mechanism.bodies if result.mechanism else ()
@@ -125,7 +124,7 @@ def payload(arguments: Namespace, interruption: Interruption) -> Exit:
     began = time.perf_counter()
     out = None if arguments.out is None else Path(arguments.out)
     _check_out(out, ".json", "a payload is written as JSON")
-    result = exports.load(arguments.result)
+    result = exports.load_answer(arguments.result, arguments.force)
     problem = _problem(arguments, result)
     calibration = None if arguments.calibration is None else ArmKnowledge.load(arguments.calibration)
     log = opened(Path(arguments.log), dict(arguments.units), arguments.topics)
@@ -155,7 +154,7 @@ def predict(arguments: Namespace, interruption: Interruption) -> Exit:
     """Predict what motors do along a log, print how far off it is from what was measured, and write it."""
     out = None if arguments.out is None else Path(arguments.out)
     _check_out(out, ".csv", "efforts are written as CSV")
-    result = exports.load(arguments.result)
+    result = exports.load_answer(arguments.result, arguments.force)
     problem = _problem(arguments, result)
     log = opened(Path(arguments.log), dict(arguments.units), arguments.topics)
     recording = _recording(log, arguments.time, problem, {motor.signal for motor in problem.model.motors})
@@ -178,9 +177,9 @@ def randomize(arguments: Namespace, interruption: Interruption) -> Exit:
     folders.check_file(out)
     if (files is None) != (arguments.to is None):
         raise ProblemError("--to and --files belong together: the robot's own file, and a new folder; give both")
-    if files is not None and files.exists():
-        raise ProblemError(f"--files {files} is there already; remove it or give another name")
-    result = exports.load(arguments.result)
+    if files is not None:
+        folders.check_new(files)
+    result = exports.load_answer(arguments.result, arguments.force)
     problem = _problem(arguments, result)
     draws = draw(problem, result, arguments.count, arguments.seed)
     draws.save(out)
@@ -188,10 +187,13 @@ def randomize(arguments: Namespace, interruption: Interruption) -> Exit:
     if files is not None:
         robot = _robot(arguments, arguments.to)
         check_same(robot, result)
-        files.mkdir(parents=True)
-        model = problem.model
-        for i, found in enumerate(at_values(model.bodies, model.joints, [draws[i] for i in range(len(draws))])):
-            write(robot, files / f"{i:05d}{Path(arguments.to).suffix}", found)
+        bodies, joints = problem.model.bodies, problem.model.joints
+
+        def fill(folder: Path) -> None:
+            for i, found in enumerate(at_values(bodies, joints, [draws[i] for i in range(len(draws))])):
+                write(robot, folder / f"{i:05d}{Path(arguments.to).suffix}", found)
+
+        folders.make(files, fill)
         terminal.say(f"Written to {files}: {len(draws)} files")
     return Exit.DONE
 

@@ -73,10 +73,8 @@ def _solve(run: Run, job: CommandJob, aside: Connection | None) -> Exit:
     if run.interruption.asked:
         terminal.complain(f"interrupted; the results of {job.label} are in {job.out}")
         return Exit.INTERRUPTED
-    if solution.status is not Status.CONVERGED:
-        return ended(f"{job.label} is not converged ({solution.status.value}); its results are in {job.out}")
-    if solution.contradicted:
-        return ended(f"{job.label} is contradicted by the data; its results are in {job.out}")
+    if solution.no_answer:
+        return ended(f"{job.label} is {solution.no_answer}; its results are in {job.out}")
     warnings = [finding.code for finding in solution.findings if finding.severity == "warning"]
     if arguments.strict and warnings:
         return ended(f"{job.label} has warnings ({', '.join(dict.fromkeys(warnings))}); its results are in {job.out}")

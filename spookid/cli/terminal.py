@@ -83,7 +83,7 @@ class Interruption:
         if again or not self._waits:
             self._told.put(True)
             raise KeyboardInterrupt
-        if sys.stderr.isatty():
+        if wanted(quiet=False):
             # Not through sys.stderr: the signal may have come while that was writing.
             os.write(sys.stderr.fileno(), b"\nspookid: ends after this iteration; interrupt again to end at once\n")
 
@@ -130,8 +130,16 @@ def complain(text: str) -> None:
 
 
 def prepare() -> None:
-    """Let stdout replace the characters that are missing in its encoding, rather than fail at them."""
+    """Let stdout replace the characters that are missing in its encoding, rather than fail at them.
+
+    Streams that were closed before lead nowhere, also those of workers: else the next file that is opened would get
+    their number, and what libraries print.
+    """
     _unwritten.clear()
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, nowhere := open(os.devnull, mode))  # noqa: SIM115
+            os.set_inheritable(nowhere.fileno(), True)
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")
 
@@ -148,6 +156,8 @@ def columns() -> int:
 
 
 def _write(stream: TextIO, text: str) -> None:
+    if stream.closed:  # by a problem file
+        return
     try:
         stream.write(text)
         stream.flush()
@@ -167,7 +177,7 @@ _LONG = 10.0
 
 def wanted(quiet: bool) -> bool:
     """True if somebody watches: stderr is a terminal and nobody asked for quiet."""
-    return not quiet and sys.stderr.isatty()
+    return not quiet and not sys.stderr.closed and sys.stderr.isatty()
 
 
 def along(label: str, shown: bool) -> Callable[[Iterable[int]], Iterable[int]]:

@@ -96,9 +96,11 @@ def answered(problem: Problem, result: Solution, backend: str, options: Mapping[
     return asking(problem, result.changed(times=times), again)
 
 
-def solve_whole(problem: Problem, backend: str, options: Mapping[str, Any]) -> Solution:
+def solve_whole(
+    problem: Problem, backend: str, options: Mapping[str, Any], callback: Callback | None = None
+) -> Solution:
     """As ``solve``, from the guesses; a KeyboardInterrupt if it is interrupted."""
-    result = solve(problem, backend, options)
+    result = solve(problem, backend, options, callback)
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     return result

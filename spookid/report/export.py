@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import warnings
@@ -18,6 +19,7 @@ import numpy as np
 
 from spookid.argument_checks import checked
 from spookid.data.logs.tables import read_npz
+from spookid.errors import ProblemError
 from spookid.files import beside, remove
 from spookid.kernels.thread_pool import processors
 from spookid.report import pictures
@@ -110,7 +112,7 @@ def save(
         summary = summarize(solution)
         if show is not None:
             show(summary)
-        files: dict[str, folders.Content] = {**_numbers(solution), "summary.txt": summary}
+        files: dict[str, folders.Content] = {**_numbers(solution, directory), "summary.txt": summary}
         drawn = _answered(aside) if aside is not None and asked else {}
         if figures:
             files |= {name: partial(_write, drawn, solution, name) for name in _shown(solution)}
@@ -158,15 +160,32 @@ def _write(drawn: Mapping[str, bytes], solution: Solution, name: str, path: Path
 
 def keep(solution: Solution, directory: folders.AnyPath) -> None:
     """Write what other fits, and the studies they belong to, take from a solution, as a folder that `load` reads."""
-    folders.save(directory, _numbers(solution.changed(**_BESIDE)))
+    folders.save(directory, _numbers(solution.changed(**_BESIDE), directory))
 
 
-def _numbers(solution: Solution) -> dict[str, folders.Content]:
+def _numbers(solution: Solution, directory: folders.AnyPath) -> dict[str, folders.Content]:
     return {
-        MARKER: schema.document(solution),
+        MARKER: _moved(schema.document(solution), partial(_from, directory)),
         _TRAJECTORY: partial(np.savez, **schema.trajectory_arrays(solution)),
         _SENSITIVITIES: partial(np.savez, **schema.sensitivity_arrays(solution)),
     }
+
+
+def _moved(tree: folders.Tree, change: Callable[[Path], str]) -> folders.Tree:
+    """Content of the marker with other paths of the problem file and of the robot's: they are relative there, so that
+    results can be moved with them, and name no folder around."""
+    robot = (tree.get("mechanism") or {}).get("robot")
+    for node, key in ((tree, "source"), (robot, "path")):
+        if node and node.get(key):
+            node[key] = change(Path(node[key]))
+    return tree
+
+
+def _from(directory: folders.AnyPath, path: Path) -> str:
+    """A path as it is relative to a folder, if that can be."""
+    with suppress(ValueError):  # on another drive
+        return Path(os.path.relpath(path.parent.resolve() / path.name, Path(directory).resolve())).as_posix()
+    return str(path)
 
 
 def outliers(solution: Solution) -> Table:
@@ -176,6 +195,21 @@ def outliers(solution: Solution) -> Table:
 
 
 @checked
+def load_answer(directory: folders.AnyPath, force: bool) -> Solution:
+    """Read results that others build on.
+
+    Args:
+        force: True to take estimates of a fit that has not converged, or that the data contradict.
+
+    Raises:
+        ProblemError: as ``load`` does, and for such results without force.
+    """
+    result = load(directory)
+    if result.no_answer and not force:
+        raise ProblemError(f"{directory} is {result.no_answer}: its estimates are no answer; take them with --force")
+    return result
+
+
 def load(directory: folders.AnyPath) -> Solution:
     """Read the Solution that `save` wrote into ``directory``.
 
@@ -186,7 +220,7 @@ def load(directory: folders.AnyPath) -> Solution:
     tree = folders.read_marker(folder / MARKER, _AGAIN)
     reading = partial(folders.reading, remedy=f"give a result folder of spookid as it was written, or {_AGAIN}")
     with reading(folder / MARKER):
-        head = schema.head_of(tree)
+        head = schema.head_of(_moved(tree, lambda path: os.path.normpath(folder.resolve() / path)))
     with reading(folder / _TRAJECTORY) as path:
         motions = schema.motions_of(head, read_npz(path))
     with reading(folder / _SENSITIVITIES) as path:

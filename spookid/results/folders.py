@@ -10,7 +10,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from spookid.errors import ProblemError, shown_error
-from spookid.files import EARLIER, abandoned, beside, remove, replacing, unreadable
+from spookid.files import EARLIER, abandoned, alone, beside, remove, replacing, unreadable
 from spookid.files import AnyPath as AnyPath
 from spookid.registry import markers
 from spookid.version import __version__
@@ -188,8 +188,9 @@ def save(directory: AnyPath, files: Mapping[str, Content]) -> None:
         for name, content in files.items():
             told = name == marker and isinstance(content, Mapping)
             _fill(part / name, {**content, FILES: list(files)} if told and isinstance(content, Mapping) else content)
-        check_target(target, marker)  # writing takes a while, and others write too
-        _install(part, target)
+        with alone(target.parent):
+            check_target(target, marker)  # writing takes a while, and others write too
+            _install(part, target)
     except OSError as error:
         raise _unwritable(directory, error) from error
     finally:
@@ -205,11 +206,29 @@ def check_file(path: Path) -> None:
 
 def write(path: Path, content: Content) -> None:
     """Write a file whole or not at all, in the place of what was there; a ProblemError if the disk refuses."""
-    check_file(path)
+    write_all({path: content})
+
+
+def write_all(files: Mapping[Path, Content], before: Callable[[], object] = lambda: None) -> None:
+    """Write files whole or not at all, together.
+
+    Args:
+        before: called when all are ready, just before they take their places in their order; no other command of ours
+            writes into the folder of the first one then.
+
+    Raises:
+        ProblemError: if the disk refuses.
+    """
+    for path in files:
+        check_file(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as part:
-            _fill(part, content)
+        with ExitStack() as places:
+            for path, content in reversed(list(files.items())):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                _fill(places.enter_context(replacing(path)), content)
+            with alone(path.parent):
+                before()
+                places.close()
     except OSError as error:
         raise _unwritable(path, error) from error
 
@@ -218,6 +237,27 @@ def embedded(path: Path) -> str:
     """A picture as an address that holds all of it."""
     with reading(path, "remove it or write it again"):
         return f"data:image/{path.suffix[1:]};base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
+
+
+def make(folder: Path, fill: Callable[[Path], object]) -> None:
+    """Make a new folder whole or not at all, which ``fill`` writes the files of; errors as of `write_all`."""
+    part = beside(folder.resolve(), "part")
+    try:
+        part.mkdir(parents=True)
+        fill(part)
+        with alone(part.parent):
+            check_new(folder)
+            part.rename(folder)
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    finally:
+        remove(part)
+
+
+def check_new(path: Path, remedy: str = "remove it or give another name") -> None:
+    """Refuse to replace anything."""
+    if os.path.lexists(path):
+        raise ProblemError(f"{path} is there already; {remedy}")
 
 
 def _unwritable(path: AnyPath, error: OSError) -> ProblemError:

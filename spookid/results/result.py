@@ -275,6 +275,13 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
         return any(finding.severity == "error" for finding in self.findings)
 
     @property
+    def no_answer(self) -> str:
+        """Why its estimates are no answer, in words that follow "is"; empty if they are one."""
+        if self.status is not Status.CONVERGED:
+            return f"not converged ({self.status.value})"
+        return "contradicted by the data" if self.contradicted else ""
+
+    @property
     def notices(self) -> tuple[str, ...]:
         """``findings`` in sentences."""
         return tuple(finding.text for finding in self.findings)

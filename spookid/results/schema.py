@@ -108,6 +108,7 @@ def document(solution: Solution) -> Tree:
         "schema": SCHEMA,
         **{name: getattr(s, name) for name in ("problem", "backend", "stepper", "friction", "step", "state_weight")},
         **{name: getattr(s, name) for name in ("dynamics", "log_likelihood", "choice", "status", "message", "detail")},
+        "contradicted": s.contradicted,
         "noise": _noise(s.noise),
         "iterations": s.iterations,
         "cost": {"total": s.cost.total, **asdict(s.cost)},
@@ -235,6 +236,9 @@ def head_of(tree: Tree) -> Head:
         raise ValueError(f"its dynamics are {whole['dynamics']!r}")
     if len({len(one["signals"]) for one in whole["recordings"]}) > 1:
         raise ValueError("its recordings have other numbers of signals")
+    moved = {frozenset(step["parameters"]) for step in whole["history"]}
+    if len(moved) > 1 or any(names - whole["parameters"].keys() for names in moved):
+        raise ValueError("its history has other parameters")
     return Head(
         tree["schema"],
         msgspec.convert(_regrouped(whole), _Answer),

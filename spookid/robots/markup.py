@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 from xml.parsers import expat
 
-from spookid.errors import ProblemError
+from spookid.errors import ProblemError, is_text
 from spookid.files import unreadable
 
 _LARGEST = 64 * 2**20
@@ -232,6 +232,8 @@ class _Builder:
         start = self._parser.CurrentByteIndex
         if len(self._open) >= _DEEPEST:
             raise ProblemError(f"{self._place()}: more than {_DEEPEST} elements are inside each other; take some out")
+        if not is_text(name := attributes.get("name", "")):
+            raise ProblemError(f"{self._place()}: <{tag}> has the name {name[:40]!r}; give a text in one line")
         parent = self._open[-1] if self._open else None
         element = Element(tag, attributes, self._place(), start, self._tag_end(start), parent=parent)
         if parent is None:

@@ -6,6 +6,7 @@ import hashlib
 import math
 import os
 from collections.abc import Mapping
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -44,7 +45,8 @@ def write(robot: Parts, path: str | PathLike[str], found: Solution | Mapping[str
     """Write the robot's file with what was found; see ``Robot.write``."""
     target = Path(path)
     beside = target.with_name(f"{target.name}.json") if target.name else target
-    _check_target(robot.source.document, target, beside)
+    check = partial(_check_target, robot.source.document, target, beside)
+    check()
     if isinstance(found, Solution):
         identified = from_result(robot, found)
     elif isinstance(found, Identified):
@@ -54,8 +56,8 @@ def write(robot: Parts, path: str | PathLike[str], found: Solution | Mapping[str
     else:
         raise ProblemError(f"{target} cannot be written from {shown(found)}; give a Solution, or values by name")
     content, inertials, joints = rewritten(robot, identified)
-    folders.write(target, lambda part: part.write_bytes(content))
-    folders.write(beside, _document(robot, target, identified, inertials, joints))
+    document = _document(robot, target, identified, inertials, joints)
+    folders.write_all({beside: document, target: lambda part: part.write_bytes(content)}, check)
     return beside
 
 
@@ -76,9 +78,9 @@ def _check_target(document: Document, target: Path, beside: Path) -> None:
 
 
 def _is_ours(target: Path, beside: Path) -> bool:
-    """True of a file with the JSON that ``write`` puts beside it."""
+    """True of the JSON that ``write`` puts beside a file, before which that may not be there yet."""
     try:
-        tree = msgspec.json.decode(beside.read_bytes()) if target.is_file() else None
+        tree = msgspec.json.decode(beside.read_bytes()) if target.is_file() or not os.path.lexists(target) else None
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(tree, dict) and {"schema", "robot", "sha256"} <= tree.keys() and tree.get("file") == target.name

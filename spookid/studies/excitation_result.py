@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -138,7 +139,7 @@ class Excitation(Tabular):
 
 
 def save(path: Path, found: Excitation) -> Path:
-    """Write ``path``, a CSV, and beside it the picture with the ending ``.png``, each whole or not at all.
+    """Write ``path``, a CSV, and beside it the picture with the ending ``.png``, both whole or not at all.
 
     Returns:
         where the picture is.
@@ -146,9 +147,8 @@ def save(path: Path, found: Excitation) -> Path:
     Raises:
         ProblemError: if the disk refuses.
     """
-    found.trajectory.to_csv(path)
     picture = path.with_suffix(".png")
-    folders.write(picture, pictures.drawn(draw, found))
+    folders.write_all({picture: pictures.drawn(draw, found)}, partial(found.trajectory.to_csv, path))
     return picture
 
 

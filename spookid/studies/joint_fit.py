@@ -63,10 +63,13 @@ from spookid.transcription.transcription import Point
 
 _GAP = 1e-2
 """What linear steps of all states may take from |r|² together."""
+_CLOSE = 1e-6
+"""Promise of a step, of the log-likelihood, below which the search ends: as close as the last step of a fit in one
+process comes, which is not taken here."""
 _BLOCKS = 1000
 """Of the jackknife at the most; each is a recording, or several."""
 _FEWEST = 20
-"""Recordings whose scatter gives errors."""
+"""Recordings whose scatter gives errors; without them, and without process noise, errors need all motions at hand."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +172,12 @@ def fit_jointly(plan: JointPlan, pool: WorkerPool, callback: Callback | None = N
         folders.write(place, {"schema": SCHEMA, "problem": plan.source.problem.name, "identity": identity})
     with kept_in(Journal(plan.folder, identity)):
         began, (posed, _, options) = time.perf_counter(), plan.source.posed
-        first = solve_whole(posed.with_(recordings=posed.sample[:SAMPLE], step=posed.step), "lm", options)
+        count, some = len(posed.recordings), posed.with_(recordings=posed.recordings[:SAMPLE], step=posed.step)
+        first = solve_whole(some, "lm", options, callback if count <= SAMPLE else None)
+        if count <= SAMPLE:
+            return first
+        if count < _FEWEST and (is_hard(first) or not posed.estimates_noise):
+            return solve_whole(posed, "lm", options, callback)
         found = _fitted(plan, pool, first, callback, began)
     if not is_hard(first):
         return found.changed(choice=first.choice)
@@ -224,7 +232,7 @@ def _searched(
     sums = everyone.ask(search.pass_of("prepare", point, logs))
     search.freedom = max(int(sums["rows",]) - search.freedom * int(sums["steps",]), 1)
     built = time.perf_counter() - began
-    outcome = search.run(point, logs, **({} if search.sizes else {"settled": SETTLED}))
+    outcome = search.run(point, logs, _CLOSE if search.sizes else SETTLED)
     if outcome.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     if outcome.status is Status.DIVERGED:
@@ -324,23 +332,14 @@ def _known(assembly: Assembly, estimates: Array, sums: Sums, doubt: Array | floa
     best = pseudo_inverse(information, free)[0] @ scores.sum(axis=0)
     several = len(places) >= _FEWEST
     scattered = scores - own @ best
-    hard = bool(assembly.noise) and assembly.problem.is_hard
-    if assembly.noise and (several or not hard):
+    if assembly.noise:
         information, scatter = _by_noise(assembly, information, sums, free, doubt)
-    elif several:
-        scatter = prior + scattered.T @ scattered * len(places) / (len(places) - 1)
     else:
-        scatter = np.full_like(prior, np.nan)
+        scatter = prior + scattered.T @ scattered * len(places) / (len(places) - 1)
     certain = Variances(np.ones(1), np.zeros((1, 1)), 1.0)
     blocks = scattered, own, -scores, sums["information",] - own
     statistics = ResidualStatistics(information, prior, (scatter - prior)[None], certain, *blocks)
-    known = judged(assembly, estimates, free, statistics, math.inf, ROBUST if several and assembly.noise else math.inf)
-    if several or (assembly.noise and not hard):
-        return known
-    which = "deterministic dynamics" if hard else "given weights"
-    few = f"with {which} errors are from how recordings scatter, and there are fewer than {_FEWEST}"
-    sensitivities = replace(known.sensitivities, reasons=dict.fromkeys(assembly.transcription.names, few))
-    return replace(known, analysis=replace(known.analysis, sensitivities=sensitivities))
+    return judged(assembly, estimates, free, statistics, math.inf, ROBUST if several and assembly.noise else math.inf)
 
 
 def _by_noise(

@@ -28,7 +28,7 @@ from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array, contiguous
 from spookid.report import pictures
 from spookid.report.conclusion import how_it_moves
-from spookid.report.export import load
+from spookid.report.export import load_answer
 from spookid.report.study_page import Answer
 from spookid.results.result import Solution
 from spookid.results.trajectory import rms
@@ -173,7 +173,8 @@ def compare(
 
 def begin(job: Job) -> Callable[[], Answer]:
     """The study ``simulate`` of a command."""
-    solution, problem = None if job.source is None else load(job.source), job.problem
+    solution = None if job.source is None else load_answer(job.source, job.arguments.force)
+    problem = job.problem
     if solution is not None and job.arguments.step is None:
         problem = problem.with_(step=solution.step)  # its estimates belong to its step
     estimates = solution.values if solution else {}

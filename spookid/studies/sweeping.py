@@ -277,8 +277,7 @@ def run(
     folders.write(place / MARKER, answer(plan.sweep(()), complete=False).marker)
     result = run_sweep(plan, Store(place / "points", plan.source.identity()), jobs, executor, told)
     found = answer(result)
-    for name, content in {**found.files, MARKER: found.marker}.items():
-        folders.write(place / name, content)
+    folders.write_all({place / name: content for name, content in {**found.files, MARKER: found.marker}.items()})
     return result
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import signal
@@ -128,11 +129,13 @@ class WorkerPool:
 def processes(jobs: int) -> Executor:
     """An executor of so many processes of one thread each: at every call the same, or another if one of them died.
 
-    Processes that have nothing to do end by themselves.
+    Processes that have nothing to do end by themselves, and at once with this one.
     """
     with _undisturbed():
         executor: Executor = get_reusable_executor(jobs, initializer=_begin, initargs=(os.getpid(),), env=ONE_THREAD)
         executor.submit(int)  # which starts them
+    atexit.unregister(cut_off)
+    atexit.register(cut_off, executor)  # multiprocessing would wait there until they have been idle for long
     return executor
 
 

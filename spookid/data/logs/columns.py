@@ -275,6 +275,11 @@ _SPELLINGS = {
 """What logs write and pint reads as something else, or not at all."""
 _UNCLEAR = {"g": "'gram' or 'g_0'", "G": "'gauss' or 'g_0'"}
 """Units of which nobody can say whether they are of an acceleration."""
+_LONGEST = 64
+
+
+class _Real(float):
+    """Numbers in units, of which pint would take 9**9**9 for an integer of any length; these overflow."""
 
 
 def to_si(values: FloatArray, unit: object, what: str, dimension: str = "") -> FloatArray:
@@ -290,7 +295,9 @@ def to_si(values: FloatArray, unit: object, what: str, dimension: str = "") -> F
         quantity = known.Quantity(values, _spelled(unit))
         converted = quantity.to_base_units()
     except Exception:  # pint raises of many kinds at texts that are no unit
-        raise ProblemError(f"{what} has the unit {unit!r}, which pint does not know; write it as in 'deg'") from None
+        raise ProblemError(
+            f"{what} has the unit {shown(unit)}, which pint does not know; write it as in 'deg'"
+        ) from None
     if dimension and not quantity.is_compatible_with(dimension):
         raise ProblemError(f"{what} has the unit {unit!r}, which is no time; write it as in 'ms'")
     return np.asarray(converted.magnitude, dtype=np.float64)
@@ -310,7 +317,9 @@ def is_unit(text: str) -> bool:
 
 
 def _spelled(unit: str) -> str:
-    """A unit as pint reads it."""
+    """A unit as pint reads it; raises ValueError for texts longer than any unit, which pint would read for minutes."""
+    if len(unit) > _LONGEST:
+        raise ValueError
     for written, meant in _SPELLINGS.items():
         unit = re.sub(written, meant, unit)
     return unit.strip()
@@ -322,4 +331,4 @@ def _units(what: str) -> Any:
 
 @cache
 def _registry(pint: Any) -> Any:
-    return pint.UnitRegistry()
+    return pint.UnitRegistry(non_int_type=_Real)
