@@ -19,14 +19,13 @@ import numpy as np
 
 from spookid.data.recording import Recording
 from spookid.estimation import misspecification
-from spookid.estimation.fit import Fit
+from spookid.estimation.fit import Fit, with_added_variance
 from spookid.estimation.fitting import Start
 from spookid.estimation.identifiability import condensed_at
 from spookid.estimation.starts import with_impacts_at_rest
 from spookid.estimation.work import Work
 from spookid.kernels.arrays import Array
 from spookid.results.findings import Finding
-from spookid.results.lazy import Lazy
 from spookid.results.result import Choice, Noise, Solution
 from spookid.results.trajectory import Trajectory
 from spookid.solvers.status import Status
@@ -41,7 +40,7 @@ from spookid.statistics.hausman import (
     under_process_noise,
     unstable,
 )
-from spookid.statistics.sensitivities import LEAST_BLOCK, Sensitivities
+from spookid.statistics.sensitivities import LEAST_BLOCK
 from spookid.statistics.whiteness import FALSE_ALARMS
 from spookid.stepping.base import DETERMINISTIC
 
@@ -158,20 +157,7 @@ def _of_process_noise(first: Fit, second: Fit) -> Array:
 
 def _with_process_noise(first: Fit, added: Array, solution: Solution) -> Solution:
     """A solution with this covariance in its errors."""
-
-    def errors() -> Sensitivities:
-        return known.sensitivities.with_variance(added)
-
-    known, sensitivities = solution, Lazy(errors, first.clock)
-    parameters = dict(solution.parameters)
-    for i, name in enumerate(first.assembly.transcription.names):
-        error = Lazy(partial(_error, sensitivities, i), first.clock)
-        parameters[name] = parameters[name].changed(std_err=error)
-    return solution.changed(sensitivities=sensitivities, parameters=parameters)
-
-
-def _error(sensitivities: Lazy[Sensitivities], place: int) -> float:
-    return float(sensitivities.get().standard_errors[place])
+    return with_added_variance(solution, lambda: added, first.clock, raised=True)
 
 
 def _chosen(first: Fit, second: Fit, added: Array) -> Choice:
