@@ -13,7 +13,17 @@ import numpy as np
 
 from spookid.assembly import initialization
 from spookid.assembly.checks import check_closure, check_fit, check_ranks, check_states, check_turns, setup_findings
-from spookid.assembly.constants import _NEVER, chosen_numbers, magnitude, numbers, sizes, slip_widths
+from spookid.assembly.constants import (
+    _NEVER,
+    at_widths,
+    chosen_numbers,
+    magnitude,
+    numbers,
+    sizes,
+    slip_widths,
+    width_keys,
+    with_width_formulas,
+)
 from spookid.assembly.contact_start import (
     begun,
     check_contacts,
@@ -45,7 +55,6 @@ from spookid.data.inputs import acting
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, Samples, grid, observed, samples
 from spookid.errors import ProblemError
-from spookid.graphs.solution import Picture
 from spookid.kernels.arrays import Array, contiguous
 from spookid.mechanics.kinematics import displacements, unwrapped
 from spookid.mechanics.model import Model
@@ -93,7 +102,7 @@ class Assembly:
         """Every symbol of factors and mechanics with its number at a point, in one recording."""
         problem, values = self.problem, point.parameters.tolist()
         return (
-            *self.constants,
+            *at_widths(self.constants, problem, self.settings, self.values(point)),
             *(Constant(p, value) for p, value in zip(problem.free, values, strict=True)),
             *chosen_numbers(problem, self.values(point), chain),
         )
@@ -190,7 +199,8 @@ def _same_samples(problem: Problem, other: Problem) -> bool:
 
 def _same_equations(problem: Problem, like: Assembly, seen: tuple[Observed, ...]) -> bool:
     """True if both have the same factors: friction in one form, and room for the same samples."""
-    alike = not problem.parameter_set.own or problem is like.problem
+    widths, before = (width_keys(one, like.settings) for one in (problem, like.problem))
+    alike = widths == before and (not problem.parameter_set.own or problem is like.problem)
     return alike and seen is like.observed and problem.friction == like.problem.friction
 
 
@@ -267,6 +277,7 @@ def factors(problem: Problem, model: Model, settings: Settings, seen: Sequence[O
         written += observation_factors(problem, settings, model, seen)
         written += residual_factors(problem, settings, model)
         written += place_factors(problem, settings)
+    written = with_width_formulas(written, problem, settings)
     return [problem.parameter_set.written(factor) for factor in written]
 
 
@@ -383,11 +394,3 @@ def _check_room(assembly: Assembly, sampled: SampledRecording) -> None:
             f"{problem.what}: {problem.channels[i].signal!r} of recording {sampled.recording.name!r} is sampled "
             "otherwise than in the first recordings; resample it, or name one that is sampled so among the first"
         )
-
-
-def picture(problem: Problem) -> Picture:
-    """The problem as a factor graph; see ``Problem.graph``."""
-    found = assemble(problem).transcription
-    private = [column for column in range(found.manifold.tangent) if column not in found.visible]
-    nodes = {"x": found.visible, "λ": private} if private else {"x": found.visible}
-    return Picture(f"factor graph of {problem.name}", found, nodes)

@@ -18,13 +18,13 @@ from spookid.data.sampling import finite_samples
 from spookid.data.sensors import TorqueMotor
 from spookid.kernels.arrays import Array
 from spookid.mechanics.joint_coordinates import disturbance_names, disturbance_units
-from spookid.parameter import Parameter, is_constant, substitute
+from spookid.parameter import Parameter, is_constant, number, substitute
 from spookid.results.result import Noise
 from spookid.statistics.marginal import NoiseSize
 from spookid.stepping.base import SWITCHED
 from spookid.stepping.contact_rows import SLIP_FLOOR, slip_name
 from spookid.stepping.impulses import Settings
-from spookid.transcription.factor import Constant
+from spookid.transcription.factor import Constant, Factor
 
 WIDTH_SHARE = 0.01
 """Default friction width of a coordinate as a share of the root mean square of its slip rate."""
@@ -40,18 +40,67 @@ IMPULSE_SHARE = 1e-3
 
 def slip_widths(problem: Problem, sampled: tuple[SampledRecording, ...]) -> Array:
     """Friction width of each coordinate, (n_s,) [rad/s or m/s]; see ``Problem.friction_width``."""
-    n = len(problem.model.freedoms)
-    if problem.friction_width is not None and not problem.sticks_exactly:
-        return np.full(n, problem.friction_width)
+    if isinstance(problem.friction_width, (int, float)) and not problem.sticks_exactly:
+        return np.full(len(problem.model.freedoms), problem.friction_width)
     if not sampled:
-        return np.full(n, WIDTH_AT_REST)
-    return width_along(np.vstack([np.diff(e.guess.displacements, axis=0) / e.grid.step for e in sampled]))
+        return declared_widths(problem, np.full(len(problem.model.freedoms), WIDTH_AT_REST))
+    return widths_along(problem, np.vstack([np.diff(e.guess.displacements, axis=0) / e.grid.step for e in sampled]))
+
+
+def widths_along(problem: Problem, rates: Array) -> Array:
+    """Friction width of each coordinate, (n_s,) [rad/s or m/s], where they slip with rates (N, n_s)."""
+    return declared_widths(problem, width_along(rates))
 
 
 def width_along(rates: Array) -> Array:
     """Friction width of each coordinate by default, (n_s,), where they slip with rates (N, n_s)."""
     share = WIDTH_SHARE * np.sqrt(np.mean(rates**2, axis=0))
     return np.where(share > 0, share, WIDTH_AT_REST)
+
+
+def declared_widths(problem: Problem, otherwise: Array) -> Array:
+    """Friction width of each coordinate as declared, at the initial values, and ``otherwise`` where none is, (n_s,)."""
+    declared = None if problem.sticks_exactly else problem.friction_width
+    if declared is None:
+        return otherwise
+    if not isinstance(declared, Mapping):
+        return np.full(len(otherwise), declared)
+    known = {name: number(ca.SX(width), problem.guess_on()) for name, width in declared.items()}
+    pairs = zip(problem.model.freedoms, otherwise.tolist(), strict=True)
+    return np.array([known.get(freedom.label, width) for freedom, width in pairs])
+
+
+def _width_formulas(problem: Problem, settings: Settings) -> list[tuple[ca.SX, ca.SX]]:
+    """Friction widths that are Parameters: the symbol of a number, and what it is instead."""
+    declared = problem.friction_width if isinstance(problem.friction_width, Mapping) else {}
+    pairs = ((settings.slip_width[i], declared.get(f.label)) for i, f in enumerate(problem.model.freedoms))
+    return [(symbol, width) for symbol, width in pairs if isinstance(width, ca.SX)]
+
+
+def width_keys(problem: Problem, settings: Settings) -> list[int]:
+    """The same for problems whose friction widths are the same Parameters."""
+    return [one.element_hash() for pair in _width_formulas(problem, settings) for one in pair]
+
+
+def with_width_formulas(written: Sequence[Factor], problem: Problem, settings: Settings) -> list[Factor]:
+    """Factors with the Parameters of friction widths instead of their numbers."""
+    if not (formulas := _width_formulas(problem, settings)):
+        return list(written)
+    symbols, widths = (ca.vertcat(*one) for one in zip(*formulas, strict=True))
+    return [f.substituted(symbols, widths) if ca.depends_on(f.residual, symbols) else f for f in written]
+
+
+def at_widths(
+    constants: Sequence[Constant], problem: Problem, settings: Settings, values: Mapping[str, float]
+) -> list[Constant]:
+    """Constants with the numbers that Parameters of friction widths have at these values."""
+    formulas = _width_formulas(problem, settings)
+    widths = {symbol.element_hash(): number(width, values) for symbol, width in formulas}
+    return (
+        [replace(one, value=widths.get(one.symbol.element_hash(), one.value)) for one in constants]
+        if widths
+        else [*constants]
+    )
 
 
 def numbers(

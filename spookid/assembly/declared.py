@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -36,7 +36,7 @@ STEP = 0.01
 """h where nothing else is asked for [s]."""
 _OF_STEP = {"model", "recordings", "observations", "cutoff", "stepper"}
 """What the bandwidth of a motion follows from."""
-_OF_PARAMETERS = {"model", "recordings", "observations", "residuals", "constraints"}
+_OF_PARAMETERS = {"model", "recordings", "observations", "residuals", "constraints", "friction_width"}
 """What the channels and the parameters of a problem follow from."""
 
 
@@ -46,6 +46,8 @@ def normalized(problem: Problem) -> Iterator[tuple[str, Any]]:
         if not isinstance(getattr(problem, name), RecordingFiles):
             yield name, collected(getattr(problem, name), kind, f"{problem.what}: {name}")
     yield "initial", dict(problem.initial)
+    if isinstance(problem.friction_width, Mapping):
+        yield "friction_width", dict(problem.friction_width)
     if isinstance(problem.constraints, (ca.SX, Relation)):
         raise ProblemError(f"{problem.what}: constraints is one relation; put it in a list, constraints=[...]")
     related = collected(problem.constraints, object, f"{problem.what}: constraints")
@@ -85,8 +87,11 @@ def changed(problem: P, changes: dict[str, Any]) -> P:
 
 def check(problem: Problem) -> None:
     """Raise ProblemError for settings out of range, a name that is not known, or a recording that cannot be fitted."""
-    for name in ("step", "state_weight", "friction_width", "cutoff"):
-        value = getattr(problem, name)
+    widths = problem.friction_width
+    each = widths.values() if isinstance(widths, Mapping) else [widths]
+    numbers: list[tuple[str, Any]] = [("friction_width", value) for value in each if not isinstance(value, ca.SX)]
+    numbers += [(name, getattr(problem, name)) for name in ("step", "state_weight", "cutoff")]
+    for name, value in numbers:
         if (value is None and name in ("state_weight", "friction_width")) or (name, value) == ("state_weight", AUTO):
             continue
         finite = isinstance(value, Real) and (math.isfinite(value) or name == "state_weight")
@@ -113,6 +118,10 @@ def check(problem: Problem) -> None:
         if names.count(residual.name) > 1:
             raise ProblemError(f"{residual.place}: Residual {residual.name!r} has the name of another one; rename it")
     _check_names(problem)
+    labels = [freedom.label for freedom in problem.model.freedoms if freedom.rubs]
+    if unknown := set(widths if isinstance(widths, Mapping) else ()) - set(labels):
+        what = f"{problem.what}: friction_width names {min(unknown)!r}, which has no dry friction"
+        raise ProblemError(f"{what}; those that have are {listed(labels)}")
     for recording in problem.sample:
         check_recording(problem, recording)
 
@@ -160,7 +169,8 @@ def declared_parameters(problem: Problem) -> ParameterSet:
     shown = [channel.predicted(state) for channel in channels if channel.is_free_form]
     own = [residual.rows(*[state] * residual.states) for residual in problem.residuals]
     beside = [expression for channel in channels for expression in channel.expressions()]
-    expressions = [*model.expressions(), *shown, *beside, *own]
+    widths = problem.friction_width.values() if isinstance(problem.friction_width, Mapping) else ()
+    expressions = [*model.expressions(), *shown, *beside, *own, *(one for one in widths if isinstance(one, ca.SX))]
     related = [difference for relation in problem.constraints for difference, _ in relation.rows]
     declared, used = parameters_in([*expressions, *related], what), {p.name for p in parameters_in(expressions, what)}
     for relation in problem.constraints:

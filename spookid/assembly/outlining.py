@@ -16,11 +16,12 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.assembly import Assembly
+from spookid.assembly.assembly import Assembly, assemble
 from spookid.assembly.problem import Problem
 from spookid.assembly.tracking import Tracking
 from spookid.data.channels import Channel, order
 from spookid.data.sensors import JointPosition, PointPosition
+from spookid.graphs.solution import Picture
 from spookid.kernels.arrays import Array
 from spookid.mechanics.body import Body
 from spookid.mechanics.coefficients import Coordinate
@@ -295,3 +296,11 @@ def _quantity(name: str, formula: ca.SX, unit: str, values: Mapping[str, float])
 def _vector(formula: ca.SX, values: Mapping[str, float]) -> Vector:
     x, y, z = np.asarray(substitute(ca.densify(ca.vec(formula)), values), dtype=np.float64).tolist()
     return x, y, z
+
+
+def picture(problem: Problem) -> Picture:
+    """The problem as a factor graph; see ``Problem.graph``."""
+    found = assemble(problem).transcription
+    private = [column for column in range(found.manifold.tangent) if column not in found.visible]
+    nodes = {"x": found.visible, "λ": private} if private else {"x": found.visible}
+    return Picture(f"factor graph of {problem.name}", found, nodes)

@@ -9,6 +9,8 @@ from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
+import casadi as ca
+
 from spookid.argument_checks import Checked, checked
 from spookid.assembly import declared
 from spookid.assembly.keeping import kept
@@ -83,10 +85,10 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     """How dry friction is represented: ``"smooth"`` (what sticks creeps), ``"exact"`` (it stands still; for simulations
     and backend "lm"), ``"mpcc"`` (the same law as complementarity pairs, for backend "ipopt"; in simulations the same
     as ``"exact"``)."""
-    friction_width: float | None = None
-    """Slip rate [rad/s] over which smooth dry friction changes its sign; what sticks creeps at a share of it. None: 1 %
-    of the rms of each joint's slip rate in the initial motion (0.01 rad/s at rest). Friction that sticks is taken
-    to stop at once below it; with ``"exact"`` it is always the default."""
+    friction_width: float | Mapping[str, float | ca.SX] | None = None
+    """Slip rate [rad/s or m/s] over which smooth dry friction changes its sign: of all joints, or by coordinate. None:
+    estimated from, and with a given weight, 1 % of the rms of each joint's slip rate in the initial motion (0.01 rad/s
+    at rest). Friction that sticks is taken to stop at once below it; with ``"exact"`` it is always the default."""
     cutoff: float = 10.0
     """Cutoff of the low-pass filter of the initial states [Hz]."""
     initial: Mapping[str, float] = field(default_factory=dict)
@@ -373,7 +375,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     def graph(self) -> Picture:
         """As a factor graph, to print or ``draw(axes, steps=3)``: x are unknowns of steps, λ those of one factor."""
-        from spookid.assembly.assembly import picture
+        from spookid.assembly.outlining import picture
 
         return picture(self)
 

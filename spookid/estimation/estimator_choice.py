@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 
 from spookid.estimation import misspecification
-from spookid.estimation.fit import Fit
+from spookid.estimation.fit import Fit, with_added_variance
 from spookid.estimation.fitting import Start
 from spookid.estimation.identifiability import condensed_at
 from spookid.estimation.sensor_noise import correlated_noise, with_correlation
@@ -26,7 +26,6 @@ from spookid.estimation.starts import with_impacts_at_rest
 from spookid.estimation.work import Work
 from spookid.kernels.arrays import Array
 from spookid.results.findings import Finding
-from spookid.results.lazy import Lazy
 from spookid.results.result import Choice, Noise, Solution
 from spookid.solvers.status import Status
 from spookid.statistics.block_jackknife import BLOCKS
@@ -41,7 +40,7 @@ from spookid.statistics.hausman import (
     unstable,
     without_echoes,
 )
-from spookid.statistics.sensitivities import LEAST_BLOCK, Sensitivities
+from spookid.statistics.sensitivities import LEAST_BLOCK
 from spookid.statistics.whiteness import FALSE_ALARMS
 from spookid.stepping.base import DETERMINISTIC
 
@@ -173,20 +172,7 @@ def _of_process_noise(first: Fit, second: Fit) -> Array:
 
 def _with_process_noise(first: Fit, added: Array, solution: Solution) -> Solution:
     """A solution with this covariance in its errors."""
-
-    def errors() -> Sensitivities:
-        return known.sensitivities.with_variance(added)
-
-    known, sensitivities = solution, Lazy(errors, first.clock)
-    parameters = dict(solution.parameters)
-    for i, name in enumerate(first.assembly.transcription.names):
-        error = Lazy(partial(_error, sensitivities, i), first.clock)
-        parameters[name] = parameters[name].changed(std_err=error)
-    return solution.changed(sensitivities=sensitivities, parameters=parameters)
-
-
-def _error(sensitivities: Lazy[Sensitivities], place: int) -> float:
-    return float(sensitivities.get().standard_errors[place])
+    return with_added_variance(solution, lambda: added, first.clock, raised=True)
 
 
 def _chosen(first: Fit, second: Fit, added: Array) -> Choice:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from spookid.estimation.identifiability import (
 )
 from spookid.estimation.likelihood_fit import Likelihood
 from spookid.estimation.tensions import held_findings
+from spookid.kernels.arrays import Array
 from spookid.kernels.library import evaluator, warning
 from spookid.parameter import Parameter
 from spookid.records import dataclass
@@ -305,3 +306,17 @@ def joined(first: Solution, second: Solution) -> dict[str, Any]:
         "times": first.times + second.times,
         "clocks": tuple(dict.fromkeys((*first.clocks, *second.clocks))),
     }
+
+
+def with_added_variance(known: Solution, added: Callable[[], Array], clock: Clock, raised: bool = False) -> Solution:
+    """A solution with something more in the covariance of its estimates, (n_p, n_p); see ``with_variance``."""
+    sensitivities = Lazy(lambda: known.sensitivities.with_variance(added(), raised), clock)
+    names = [name for name, one in known.parameters.items() if not one.fixed]
+    parameters = dict(known.parameters)
+    for i, name in enumerate(names):
+        parameters[name] = parameters[name].changed(std_err=Lazy(partial(_error, sensitivities, i), clock))
+    return known.changed(sensitivities=sensitivities, parameters=parameters)
+
+
+def _error(sensitivities: Lazy[Sensitivities], place: int) -> float:
+    return float(sensitivities.get().standard_errors[place])

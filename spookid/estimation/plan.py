@@ -17,6 +17,7 @@ from spookid.estimation.estimator_choice import choose_estimator
 from spookid.estimation.extrapolation import FINER, corrected
 from spookid.estimation.fit import Fit
 from spookid.estimation.fitting import Start
+from spookid.estimation.friction_width import with_estimated_widths
 from spookid.estimation.gaps import across, has_gaps, parts_of
 from spookid.estimation.outliers import judge_samples, revision, with_outliers
 from spookid.estimation.starts import (
@@ -178,6 +179,12 @@ STAGES = (
         lambda w: w.whole is not None,
         _samples,
         "if they are no outliers",
+    ),
+    Stage(
+        "friction width",
+        "with the widths of smooth friction as unknowns, then at what they are",
+        lambda w: w.widths,
+        _on_fit(with_estimated_widths),
     ),
     Stage(
         "sticking",

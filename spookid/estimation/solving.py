@@ -17,6 +17,7 @@ from spookid.assembly.problem import Problem
 from spookid.data.recording import RecordingFiles
 from spookid.errors import ProblemError, shown
 from spookid.estimation import continuation
+from spookid.estimation.friction_width import at_widths, estimates_widths
 from spookid.estimation.outliers import doubt_samples
 from spookid.estimation.physical import base_quantities, joint_quantities, negative_findings, physical_quantities
 from spookid.estimation.plan import STAGES, Plan, through
@@ -80,7 +81,11 @@ def begun(
     if continuation.is_staged(problem, solver):
         check_stepper(problem)
     problem, saturation = unsaturated(problem)
-    work = Work(problem, solver, callback, warm_start, hold)
+    widths = estimates_widths(problem) and not continuation.is_staged(problem, solver)
+    work = Work(at_widths(problem, warm_start), solver, callback, warm_start, hold, widths=widths and not hold)
+    if widths and hold and warm_start is not None:
+        kept = warm_start.friction_widths
+        work.remarks.append(lambda answer: answer.changed(friction_widths=kept))
     if saturation:
         work.remarks.append(lambda answer: answer.with_findings(lambda: saturation))
     doubt_samples(work)

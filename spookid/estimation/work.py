@@ -43,6 +43,8 @@ class Work:
     """Where the first fit begins; None: at the guesses of the problem."""
     hold: bool = False
     """True to keep the noise of ``near``."""
+    widths: bool = False
+    """True to estimate the widths of smooth friction."""
     fit: Fit | None = None
     """The current fit, with the history and the times of all before it."""
     found: Solution | None = None

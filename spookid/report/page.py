@@ -206,7 +206,7 @@ def _parameters(solution: Solution, tables: dict[str, list[Block]]) -> list[Bloc
     table = summary.parameters(solution, every=True)
     grids = [*summary.bodies(solution), *summary.joints(solution)]
     blocks: list[Block | Tree] = [*grids, *([summary.LEGEND] if grids else []), table]
-    blocks += [*summary.noise_line(solution), summary.facts_words(solution)]
+    blocks += [*summary.noise_line(solution), *summary.widths_line(solution), summary.facts_words(solution)]
     for title, own in chosen.items():
         blocks += [{"heading": title[0].upper() + title[1:]}, *own]
     own = list(summary.constraints(solution))

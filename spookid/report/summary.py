@@ -34,6 +34,7 @@ from spookid.tables.table import (
     number,
     seconds,
     side_by_side,
+    uncertain,
     wrapped,
 )
 
@@ -73,7 +74,7 @@ def overview(solution: Solution, verbose: bool = False) -> list[Section]:
         ("", [*_correlations(solution, verbose)]),
         ("constraints between parameters", [*constraints(solution)]),
         ("not identifiable, or weakly", _weak(solution, verbose)),
-        ("", [*noise_line(solution), facts_words(solution)]),
+        ("", [*noise_line(solution), *widths_line(solution), facts_words(solution)]),
     ]
     return [section for section in sections if section[1]]
 
@@ -280,6 +281,15 @@ def noise_line(solution: Solution) -> list[str]:
         words = [w for w in words if not w.startswith("process noise")]
         words.append("process noise none (deterministic dynamics)")
     return [f"noise: {'; '.join(words)}"] if words else []
+
+
+def widths_line(solution: Solution) -> list[str]:
+    """Widths of smooth friction that were estimated."""
+    words = []
+    for label, one in solution.friction_widths.items():
+        value = f"{uncertain(one.width, one.std_err)} {one.unit}"
+        words.append(f"{label} {value if one.resolved else f'sharper than the data resolve (taken as {value})'}")
+    return [f"friction width: {'; '.join(words)}"] if words else []
 
 
 def facts_words(solution: Solution) -> str:

@@ -31,6 +31,7 @@ from spookid.results.values import (
 from spookid.results.values import Choice as Choice
 from spookid.results.values import Derived as Derived
 from spookid.results.values import Disturbance as Disturbance
+from spookid.results.values import FrictionWidth as FrictionWidth
 from spookid.results.values import Noise as Noise
 from spookid.results.values import Value as Value
 from spookid.solvers.status import Status, Timing
@@ -214,6 +215,8 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
     """Of the data, states integrated out: compares models at one step and choice of coordinates. NaN with a weight."""
     noise: tuple[Noise, ...] = ()
     """What is random in the motion and in the sensors; empty with a given state weight."""
+    friction_widths: Mapping[str, FrictionWidth] = field(default_factory=dict)
+    """Of coordinates with smooth dry friction, by their labels, where they were estimated."""
     choice: Choice | None = None
     """None where there was none."""
     findings: tuple[Finding, ...] = lazy((), missing=())

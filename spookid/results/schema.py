@@ -68,6 +68,8 @@ _INFLUENCE = {
 """Arrays of an Influence."""
 _STRETCHES = {"observations": ("d_observed", "*on"), "edges": ("stretch_edges", "*"), "stretches": ("d_stretch", "*n")}
 """Those of each recording."""
+_LATER = ("physical", "joints", "base_parameters", "constraints", "friction_widths")
+"""Mappings that older folders do not have."""
 _OPTIONAL = ("choice", "efforts", "mechanism", "periods", "point", "robot", "turn")
 """Keys whose null is no number that is not known."""
 
@@ -110,6 +112,7 @@ def document(solution: Solution) -> Tree:
         **{name: getattr(s, name) for name in ("dynamics", "log_likelihood", "choice", "status", "message", "detail")},
         "contradicted": s.contradicted,
         "noise": _noise(s.noise),
+        "friction_widths": s.friction_widths,
         "iterations": s.iterations,
         "cost": {"total": s.cost.total, **asdict(s.cost)},
         "history": [_step(step) for step in s.history],
@@ -288,7 +291,7 @@ def _regrouped(tree: Tree) -> Tree:
         "history": [{**node, "cost": node} for node in tree["history"]],
         "parameters": {name: {**node, "name": name} for name, node in tree["parameters"].items()},
         # folders that are older have none
-        **{name: tree.get(name, {}) for name in ("physical", "joints", "base_parameters", "constraints")},
+        **{name: tree.get(name, {}) for name in _LATER},
         "source": tree.get("source", ""),
         **{name: tree.get(name, []) for name in ("outliers", "stages", "basins")},
         "findings": tree.get("findings") or [{"code": "result.earlier", "effect": text} for text in tree["notices"]],

@@ -74,6 +74,21 @@ class Noise(Listed):
 
 
 @dataclass(frozen=True)
+class FrictionWidth(Listed):
+    """Slip rate over which smooth dry friction of a coordinate changes its sign, as it was estimated."""
+
+    width: float
+    """In ``unit``."""
+    std_err: float
+    """Its standard error, which is in those of all parameters."""
+    unit: str
+    """rad/s or m/s."""
+    resolved: bool
+    """False if friction is sharper than the data resolve: with a width of zero the log-likelihood falls by less than
+    0.5."""
+
+
+@dataclass(frozen=True)
 class Choice(Listed, Estimator):
     """Which of two estimators an answer is, and why; see ``spookid.estimation.estimator_choice``."""
 

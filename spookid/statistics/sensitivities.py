@@ -233,15 +233,16 @@ class Sensitivities(Tabular):
             return replace(self, seen=seen)
         return replace(self, covariance=self.covariance * np.outer(ratio, ratio), inflation=ratio, seen=seen)
 
-    def with_variance(self, added: Array) -> Sensitivities:
-        """With a covariance that the jackknife does not see added to that of the estimates, (n_p, n_p)."""
+    def with_variance(self, added: Array, raised: bool = True) -> Sensitivities:
+        """With a covariance that the jackknife does not see added to that of the estimates, (n_p, n_p); ``raised`` if
+        it takes the place of what the jackknife is for."""
         covariance, known = self.covariance + added, self.inflation if self.inflation.size else np.ones(len(self.names))
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.sqrt(np.diag(covariance) / np.diag(self.covariance))
         seen = self.seen
         if seen is not None:
             seen = replace(seen, covariance=seen.covariance + added, scatter=seen.scatter + added)
-        inflation = known * np.where(np.isfinite(ratio), ratio, 1.0)
+        inflation = known * np.where(np.isfinite(ratio), ratio, 1.0) if raised else self.inflation
         return replace(self, covariance=covariance, inflation=inflation, seen=seen)
 
     @property

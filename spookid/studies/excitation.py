@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spookid.argument_checks import checked
-from spookid.assembly.constants import WIDTH_AT_REST, magnitude
+from spookid.assembly.constants import WIDTH_AT_REST, declared_widths, magnitude
 from spookid.assembly.problem import Problem
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError, shown
@@ -215,8 +215,7 @@ class _Plan:
         idle = Recording(t=t, signals={name: 0 * t for name in (*problem.model.signals, *shown_by)})
         densities = effort_densities(problem, idle, self.noise, self.known)
         fastest = np.where(np.isfinite(bounds.rate), np.maximum(bounds.rate, WIDTH_AT_REST / _WIDTH), 1.0)
-        width = problem.friction_width
-        widths = _WIDTH * fastest if width is None else np.full(len(bounds.rate), width)
+        widths = declared_widths(problem, _WIDTH * fastest)
         frames, cones = self.limits.frames(problem), self.limits.cones(problem)
         efforts = PlannedEfforts(coordinates, densities, widths, frames, cones)
         instants = np.linspace(0.0, self.basis.duration, _INSTANTS * self.basis.harmonics + 1)

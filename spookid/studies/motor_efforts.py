@@ -21,7 +21,7 @@ import numpy as np
 
 from spookid.argument_checks import checked, is_whole
 from spookid.assembly.assembly import assemble, gather, settings_of
-from spookid.assembly.constants import chosen_numbers, numbers, width_along
+from spookid.assembly.constants import chosen_numbers, numbers, widths_along
 from spookid.assembly.impact_estimates import Strike, strikes_of
 from spookid.assembly.problem import Problem
 from spookid.data.channels import Channel
@@ -223,12 +223,6 @@ def _given(problem: Problem, motion: Moving) -> Measured:
 def sampled_every(recording: Recording, channels: Sequence[Channel]) -> float:
     """Interval of the samples of the fastest of some sensors [s]."""
     return min(float(np.median(np.diff(finite_samples(recording, c.signal)[0]))) for c in channels)
-
-
-def widths_along(problem: Problem, rates: Array) -> Array:
-    """Widths of smooth friction of coordinates with these rates (N, n_s), as in fits, (n_s,) [rad/s or m/s]."""
-    width = problem.friction_width
-    return width_along(rates) if width is None else np.full(rates.shape[1], float(width))
 
 
 def recorded(problem: Problem, settings: Settings) -> Measured:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from spookid.assembly.assembly import settings_of
-from spookid.assembly.constants import WIDTH_AT_REST, chosen_numbers, numbers
+from spookid.assembly.constants import WIDTH_AT_REST, chosen_numbers, numbers, widths_along
 from spookid.assembly.problem import Problem
 from spookid.assembly.trajectories import predict, stamped
 from spookid.data.recording import Recording
@@ -20,7 +20,6 @@ from spookid.mechanics.holding import Touch
 from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.parameter import number
 from spookid.studies.excitation_rows import PlannedEfforts
-from spookid.studies.motor_efforts import widths_along
 from spookid.studies.planned_coordinates import PlannedCoordinates, home_pose
 from spookid.studies.simulation_start import Initial
 

@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import casadi as ca
 import numpy as np
 
+from spookid.assembly.constants import widths_along
 from spookid.assembly.problem import Problem
 from spookid.data.channels import Channel
 from spookid.data.inputs import acting
@@ -29,7 +30,7 @@ from spookid.kernels.arrays import Array
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.regressor import Balance, Regressor
 from spookid.parameter import Parameter, number
-from spookid.studies.motor_efforts import sampled_every, widths_along
+from spookid.studies.motor_efforts import sampled_every
 
 FilterName: TypeAlias = Literal["butterworth", "savgol"]
 
@@ -180,9 +181,9 @@ class Balances:
         order = np.concatenate([count[model.freedoms_of(joint)] for joint in self.regressor.joints.tree])
         motion = Motion(*(part[1:-1, order] for part in low_pass.derivatives(moved)))
         mean = acting(recording, model.inputs, steps, values)[0].mean
-        widths = np.empty(len(order))
-        widths[order] = widths_along(problem, motion.s)
-        return _Run(low_pass, motion, (mean[:-1] + mean[1:]) / 2, widths, values)
+        rates = np.empty_like(motion.s)
+        rates[:, order] = motion.s
+        return _Run(low_pass, motion, (mean[:-1] + mean[1:]) / 2, widths_along(problem, rates), values)
 
 
 def _balanced(part: Array, apart: int, interval: float) -> Array:
