@@ -101,6 +101,10 @@ _VALIDATION = """With a dict `problems`, those that differ in nothing but their 
 one model, and models on the same recordings are set side by side. All of it
 goes into DIR itself, which is written whole or not at all.
 """
+_NESTED = """The problems of the dict `problems` are the models, from the smallest to the
+largest, on the same recordings. Each is fitted from the estimates of the one
+before; then each recording is left out in turn and simulated.
+"""
 _GRID = """An axis NAME=RANGE is a setting (step, state_weight, friction_width, cutoff,
 stepper, friction, backend, max_iterations ...) or a parameter, which is then
 held at each value. Of a RANGE, a:b:n means n values from a to b, a:b:nlog the
@@ -250,6 +254,16 @@ _DECLARED: tuple[Command, ...] = (
         {"--out": "folder of the cross-validation"},
         kind="crossvalidation",
         title="cross-validation",
+        whole=True,
+    ),
+    Study(
+        "ladder",
+        "fit nested models in turn, and say which step pays by likelihood and prediction",
+        "studies.ladder:begin",
+        _NESTED,
+        _FIT,
+        {"--out": _optional("folder of the ladder (default: none is written)")},
+        title="ladder of models",
         whole=True,
     ),
     Study(
