@@ -217,10 +217,9 @@ class Joint(metaclass=Checked):
         """Names of the inputs that its loads take."""
         return tuple(dict.fromkeys(signal for load in self.loads for signal in load.signals))
 
-    def bound(self, position: ca.SX, rates: ca.SX, efforts: Efforts) -> Bound:
+    def bound(self, at: ca.SX, rates: ca.SX, efforts: Efforts) -> Bound:
         """Bound of its dry friction at its coordinates, the rates of the step before, and its efforts, (n,)."""
-        none = Bound.none(len(self.coordinates))
-        return sum((load.bound_under(position, rates, efforts) for load in self.acting), none)
+        return sum((load.bound_under(at, rates, efforts) for load in self.acting), Bound.none(len(self.coordinates)))
 
     def effort(self, position: ca.SX, rates: ca.SX, inputs: Mapping[str, ca.SX], width: ca.SX) -> ca.SX:
         """What its loads do along its coordinates but for dry friction, (n,) [N m or N].

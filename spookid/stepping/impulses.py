@@ -195,9 +195,8 @@ def disturbance(model: Model, at: Mechanics, random: ca.SX) -> ca.SX:
     if not random.numel():
         return ca.SX(model.configuration.tangent, 1)
     n = len(model.freedoms)
-    free = [i for i, body in enumerate(model.bodies) if body.free]
     parts = [ca.SX(6, 1) for _ in model.bodies]
-    for place, i in enumerate(free):
+    for place, i in enumerate(i for i, body in enumerate(model.bodies) if body.free):
         parts[i] = random[n + 6 * place : n + 6 * place + 6]
     return at.slip.T @ random[:n] + ca.vertcat(*parts)
 

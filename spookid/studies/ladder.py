@@ -1,10 +1,10 @@
 """Nested models of one mechanism in turn: which step of the ladder pays, by likelihood and by prediction.
 
-Each model is fitted to all recordings, from the estimates of the one before. With one more free parameter, −2 log L
-falls by chi-square if the smaller model is right; residuals of deterministic dynamics are correlated, and the fall is
-divided by their overdispersion ĉ (Burnham and Anderson, 2002, section 2.5). Then each recording is left out in turn:
-the model is fitted to the others and simulated along the one that it has not seen, from its first state on, with
-inputs alone.
+Each model is fitted to all recordings, from the estimates of the largest earlier one that it contains. With one more
+free parameter, −2 log L falls by chi-square if the smaller model is right; residuals of deterministic dynamics are
+correlated, and the fall is divided by their overdispersion ĉ (Burnham and Anderson, 2002, section 2.5). Then each
+recording is left out in turn: the model is fitted to the others and simulated along the one that it has not seen, from
+its first state on, with inputs alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -60,10 +59,12 @@ class Rung:
 
 @dataclass(frozen=True)
 class Step:
-    """From one model to the next."""
+    """From one model to a larger one."""
 
     name: str
     """That of the larger model."""
+    before: str
+    """That of the smaller one."""
     parameters: int
     """By how many it has more."""
     fall: float
@@ -93,7 +94,8 @@ class Step:
         facts = f"error of predictions {share}, {self.better} of {self.recordings} recordings better"
         word = {2: "pays", 0: "does not pay"}.get(self.likely + self.predicts, "")
         word = word or ("pays by likelihood only" if self.likely else "pays by prediction only")
-        return f"{self.name} {word}: −2 log L / ĉ falls by {number(self.fall, 3)} (p = {self.chance:.1g}), {facts}."
+        fall = f"from {self.before} −2 log L / ĉ falls by {number(self.fall, 3)} (p = {self.chance:.1g})"
+        return f"{self.name} {word}: {fall}, {facts}."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -101,6 +103,8 @@ class Ladder(Tabular):
     """Nested models of one mechanism."""
 
     rungs: tuple[Rung, ...]
+    below: Mapping[str, str]
+    """By name of a model that of the largest earlier one that it contains."""
     unit: str
     """Of the errors."""
     overdispersion: float
@@ -112,8 +116,9 @@ class Ladder(Tabular):
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """From each model to the next."""
-        return tuple(self._step(*pair) for pair in pairwise(self.rungs))
+        """To each model from the largest earlier one that it contains."""
+        own = {rung.name: rung for rung in self.rungs}
+        return tuple(self._step(own[smaller], own[larger]) for larger, smaller in self.below.items())
 
     def _step(self, smaller: Rung, larger: Rung) -> Step:
         from scipy import special  # its import takes longer than most commands
@@ -124,7 +129,7 @@ class Ladder(Tabular):
         before, after = (mean(rung.left_out.values()) for rung in (smaller, larger))
         better = sum(larger.left_out[name] < error for name, error in smaller.left_out.items())
         gain = 1 - after / before if before > 0 and math.isfinite(before) else 0.0
-        return Step(larger.name, more, fall, chance, better, gain, len(larger.left_out))
+        return Step(larger.name, smaller.name, more, fall, chance, better, gain, len(larger.left_out))
 
     @property
     def verdict(self) -> str:
@@ -171,20 +176,19 @@ def ladder(problems: Mapping[str, Problem], fit: Fit | None = None) -> Ladder:
         print(found)
 
     Args:
-        problems: from the smallest model to the largest, on the same recordings. What a model has in common with the
-            one before has the same name.
+        problems: from the smallest model to the largest, on the same recordings. Each but the first has all free
+            parameters of an earlier one, by name, and more.
         fit: by default the package's own.
 
     Raises:
-        ProblemError: for fewer than two models or recordings, other recordings, a model without more parameters than
-            the one before, or without a likelihood.
+        ProblemError: for fewer than two models or recordings, other recordings, a model that contains no earlier one,
+            or one without a likelihood.
     """
-    _check(problems)
-    fit = fit or fitting()
+    below, fit = _below(problems), fit or fitting()
     first: dict[str, Solution] = {}
-    before: Solution | None = None
     for name, problem in problems.items():
-        first[name] = before = fit(_from(problem, before), None, f"{name}, all recordings")
+        before = first[below[name]] if name in below else None
+        first[name] = fit(_from(problem, before), None, f"{name}, all recordings")
         if not math.isfinite(first[name].log_likelihood):
             raise ProblemError(f"{problem.what} has no likelihood to compare; fit it without a state_weight")
     leader = leading(first.values())
@@ -203,10 +207,11 @@ def ladder(problems: Mapping[str, Problem], fit: Fit | None = None) -> Ladder:
         rungs.append(Rung(name, whole, fitted, left_out))
     over = mean(factor**2 for factor in raised(leader).values()) if is_hard(leader) else 1.0
     *_, last = problems.values()
-    return Ladder(tuple(rungs), _unit(last), max(over, 1.0), chosen.assumed(last))
+    return Ladder(tuple(rungs), below, _unit(last), max(over, 1.0), chosen.assumed(last))
 
 
-def _check(problems: Mapping[str, Problem]) -> None:
+def _below(problems: Mapping[str, Problem]) -> dict[str, str]:
+    """By name of a model that of the largest earlier one whose free parameters are among its own."""
     if len(problems) < 2:
         raise ProblemError("a ladder needs two models or more; give problems = {name: problem, ...}")
     first = next(iter(problems.values()))
@@ -215,11 +220,18 @@ def _check(problems: Mapping[str, Problem]) -> None:
             raise ProblemError(f"{problem.what} has fewer than two recordings; one is left out in turn, give more")
         if [one.name for one in problem.recordings] != [one.name for one in first.recordings]:
             raise ProblemError(f"{problem.what} has other recordings than {first.what}; give both the same")
-    for smaller, larger in pairwise(problems.values()):
-        if len(larger.free) <= len(smaller.free):
+    free = {name: {p.name for p in problem.free} for name, problem in problems.items()}
+    found = dict[str, str]()
+    for i, (name, own) in enumerate(free.items()):
+        contained = [other for other in list(free)[:i] if free[other] < own]
+        if i and not contained:
             raise ProblemError(
-                f"{larger.what} has no more free parameters than {smaller.what}; give models from small to large"
+                f"{problems[name].what} contains no earlier model: none has free parameters that are all among its "
+                "own; give models from small to large, and what they share the same names"
             )
+        if contained:
+            found[name] = max(contained, key=lambda other: len(free[other]))
+    return found
 
 
 def _from(problem: Problem, earlier: Solution | None) -> Problem:
@@ -261,7 +273,7 @@ def _error(problem: Problem, solution: Solution, recording: Recording) -> float:
 def begin(job: Job) -> Callable[[], Answer]:
     """The study ``ladder`` of a command."""
     problems = {name: changed(problem, job.arguments) for name, problem in job.problems.items()}
-    _check(problems)
+    _below(problems)
     return lambda: answer(job.place, ladder(problems, job.fit))
 
 
