@@ -28,6 +28,7 @@ _NAMES = {
     "mechanics.constraints": "Constraint Coupling Distance Gear",
     "mechanics.contacts": "Contact Impact PointContact Weld",
     "mechanics.friction_loads": "ContinuousFriction Drag Friction Viscous",
+    "mechanics.gear_friction": "GearFriction",
     "mechanics.inertia": "FullInertia",
     "mechanics.inertia_coordinates": "Ellipsoid ExponentialEigenvalue LogCholesky",
     "mechanics.joint_kinds": "Cylindrical Fixed PinInSlot Planar Prismatic Screw Spherical Universal",
@@ -107,6 +108,7 @@ if TYPE_CHECKING:
     from spookid.mechanics.friction_loads import Drag as Drag
     from spookid.mechanics.friction_loads import Friction as Friction
     from spookid.mechanics.friction_loads import Viscous as Viscous
+    from spookid.mechanics.gear_friction import GearFriction as GearFriction
     from spookid.mechanics.inertia import FullInertia as FullInertia
     from spookid.mechanics.inertia_coordinates import Ellipsoid as Ellipsoid
     from spookid.mechanics.inertia_coordinates import ExponentialEigenvalue as ExponentialEigenvalue

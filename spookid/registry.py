@@ -101,6 +101,11 @@ _VALIDATION = """With a dict `problems`, those that differ in nothing but their 
 one model, and models on the same recordings are set side by side. All of it
 goes into DIR itself, which is written whole or not at all.
 """
+_NESTED = """The problems of the dict `problems` are the models, from the smallest to the
+largest, on the same recordings; each contains the parameters of an earlier one,
+from whose estimates it is fitted. Then each recording is left out in turn, and
+simulated.
+"""
 _GRID = """An axis NAME=RANGE is a setting (step, state_weight, friction_width, cutoff,
 stepper, friction, backend, max_iterations ...) or a parameter, which is then
 held at each value. Of a RANGE, a:b:n means n values from a to b, a:b:nlog the
@@ -115,7 +120,11 @@ q1, q2 ... in the order of the joints. The rest is listed. Initial values are
 from the robot's file, and from a regression along the log.
 """
 _KEPT = """Masses, inertias, damping and friction are replaced, of an MJCF armatures and
-springs too; every other byte is as it was.
+springs too; every other byte is as it was. A Servo of the problem becomes the
+actuator of its joint in an MJCF, with gains, limit, delay and back-EMF:
+
+  spookid export RESULT --to robot.xml --signal kp=400 --out identified.xml
+  spookid export RESULT --timestep 0.005 --signal kp=400 --out actuators.yaml
 """
 _CARRIED = """Mass, centre of mass and inertia about it are printed in the frame of NAME. Part of
 their errors is that of the run, part that of the arm. The scale of an arm's
@@ -251,6 +260,16 @@ _DECLARED: tuple[Command, ...] = (
         {"--out": "folder of the cross-validation"},
         kind="crossvalidation",
         title="cross-validation",
+        whole=True,
+    ),
+    Study(
+        "ladder",
+        "fit nested models in turn, and say which step pays by likelihood and prediction",
+        "studies.ladder:begin",
+        _NESTED,
+        _FIT,
+        {"--out": _optional("folder of the ladder (default: none is written)")},
+        title="ladder of models",
         whole=True,
     ),
     Study(

@@ -120,6 +120,8 @@ _OF_LOADS = {
     "effort": {"rad": "N m", "m": "N"},
     "stiction": {"rad": "N m", "m": "N"},
     "stribeck zeta": {"rad": "s^2", "m": "s^2/m^2"},
+    **{key: {"rad": "1/(N m)", "m": "1/N"} for key in ("motor_square", "external_square")},
+    **{key: {"rad": "", "m": ""} for key in ("motor", "external", "motor_stiction", "external_stiction", "exponent")},
     **{key: {"rad": "rad/s", "m": "m/s"} for key in ("stribeck_velocity", "breakaway_velocity", "coulomb_velocity")},
 }
 _AXES = "xyz"

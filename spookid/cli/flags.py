@@ -277,9 +277,22 @@ OF_COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
     "export": {
         "result": flag("folder of results", "RESULT"),
         "--force": FLAGS["--force"],
-        "--to": flag("the robot's own file, which is kept", "ROBOT", required=True),
+        "--to": flag("the robot's own file, which is kept; none for a FILE.yaml", "ROBOT"),
         **_ROBOT,
-        "--out": flag("the new file; FILE.json beside it has errors and covariance", "FILE", required=True),
+        "--problem": _ALONG["--problem"],
+        "--signal": flag(
+            "gain or supply of a servo, where it is a signal: kp=400 vin=7.4",
+            "NAME=VALUE",
+            type=_pair,
+            default=[],
+            **SEVERAL,
+        ),
+        "--timestep": flag("of the physics, for delays in a FILE.yaml [s]", "S", type=_amount),
+        "--out": flag(
+            "the new file, FILE.json beside it has errors and covariance; or FILE.yaml, Isaac Lab's actuators",
+            "FILE",
+            required=True,
+        ),
     },
     "payload": {
         "result": flag("folder of results of the arm", "RESULT"),

@@ -27,7 +27,7 @@ from spookid.report import export as exports
 from spookid.report import page
 from spookid.results import folders
 from spookid.results.result import Solution
-from spookid.robots import Robot, read
+from spookid.robots import Robot, ServoActuator, read, servos, write_isaac_lab
 from spookid.robots.identified import at_values, check_same
 from spookid.robots.logs import Log, opened
 from spookid.robots.report_section import section
@@ -92,16 +92,41 @@ def _complaints(held: tuple[str, ...], unused: dict[str, str]) -> list[str]:
 
 
 def export(arguments: Namespace, interruption: Interruption) -> Exit:
-    """Write a robot's own file with what a result has found of it."""
-    result = exports.load_answer(arguments.result, arguments.force)
-    robot, out = _robot(arguments, arguments.to), Path(arguments.out)
-    beside = write(robot, out, result)
+    """Write a robot's own file with what a result has found of it, or its servos for Isaac Lab."""
+    out, result = Path(arguments.out), exports.load_answer(arguments.result, arguments.force)
+    yaml = out.suffix in (".yaml", ".yml")
+    if yaml is not (arguments.to is None):
+        raise ProblemError(
+            "give --to ROBOT for a robot's file, or --out FILE.yaml alone for the actuators of Isaac Lab"
+        )
+    if yaml is (arguments.timestep is None):
+        raise ProblemError("--timestep belongs to --out FILE.yaml, which counts delays in steps; a robot's file has it")
+    drives = _servos(arguments, result)
+    for one in drives:
+        for what in one.left_out:
+            terminal.complain(f"{one.joint}: {out} is without {what}")
+    if yaml:
+        write_isaac_lab(drives, out, arguments.timestep)
+        terminal.say(f"Written to {out}")
+        return Exit.DONE
+    robot = _robot(arguments, arguments.to)
+    beside = write(robot, out, result, drives if robot.source.format == "MJCF" else ())
     terminal.say(f"Written to {out}, and with errors and covariance to {beside}")
     bodies = result.mechanism.bodies if result.mechanism else ()
     others = [body.name for body in bodies if body.name not in robot.description.links]
     if others:
         terminal.complain(f"{arguments.to} has no link {', '.join(others)}: what was found of it is not in {out}")
     return Exit.DONE
+
+
+def _servos(arguments: Namespace, result: Solution) -> tuple[ServoActuator, ...]:
+    """Those of the problem that was solved; none where it has none, or its file is not there and nobody names it."""
+    source = arguments.problem or result.source
+    wanted = arguments.problem or arguments.signal or arguments.to is None
+    if not wanted and not (source and Path(source.partition("::")[0]).is_file()):
+        return ()
+    problem = _problem(arguments, result)
+    return servos(problem, result, dict(arguments.signal)) if wanted or problem.model.servos else ()
 
 
 def _check_out(out: Path | None, ending: str, kind: str) -> None:

@@ -34,7 +34,9 @@ from spookid.data.sensors import JointPosition, JointRate
 from spookid.data.state import State
 from spookid.errors import ProblemError, declared_at
 from spookid.mechanics import rotations
+from spookid.mechanics.gear_friction import gear_efforts
 from spookid.mechanics.joint_coordinates import along, energy, kinetic_energy
+from spookid.mechanics.loads import Efforts
 from spookid.mechanics.model import Model
 from spookid.mechanics.motor import Motor
 from spookid.parameter import number, parameters_in, stacked
@@ -198,6 +200,11 @@ def _lost(before: State, after: State) -> ca.SX:
     model = before.model
     taken = ca.SX(0)
     widths = ca.SX.ones(len(model.freedoms)) if before.widths is None else before.widths
+    sides = [
+        gear_efforts(model, one.q, model.displacements(one.q), model.rates(one.q, one.v), inputs, widths)
+        for one, inputs in ((one, stacked(one.inputs[signal] for signal in model.signals)) for one in (before, after))
+    ]
+    efforts = Efforts(*((a + b) / 2 for a, b in zip(*((one.motor, one.external) for one in sides), strict=True)))
     for joint in model.joints:
         own = model.freedoms_of(joint)
         turned = after.angle(joint) - before.angle(joint)
@@ -207,7 +214,7 @@ def _lost(before: State, after: State) -> ca.SX:
         )
         rate = (before.rate(joint) + after.rate(joint)) / 2
         middle = joint.in_range(before.angle(joint) + turned / 2)
-        taken -= ca.dot(rate, along(model, joint, middle, rate, before.inputs, widths[own, 0]))
+        taken -= ca.dot(rate, along(model, joint, middle, rate, before.inputs, widths[own, 0], efforts[own]))
     for motor in model.motors:
         rate = (before.rate(motor.joint) + after.rate(motor.joint))[motor.coordinate] / 2
         taken += motor.damping * rate**2

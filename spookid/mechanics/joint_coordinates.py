@@ -21,6 +21,7 @@ from spookid.mechanics.coefficients import acts
 from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.friction_loads import smooth_sign
 from spookid.mechanics.joints import Joint
+from spookid.mechanics.loads import Efforts
 from spookid.mechanics.manifold import Manifold, solved, split
 from spookid.mechanics.model import Mechanics, Model
 from spookid.parameter import stacked
@@ -235,10 +236,18 @@ def _beyond(pose: _Pose, known: Frame, moved: _Pose, new: Frame) -> _Pose:
     return (at + rotations.matrix(e_known) @ away if away.nnz() else at), e_new
 
 
-def along(model: Model, joint: Joint, position: ca.SX, rate: ca.SX, inputs: Mapping[str, ca.SX], width: ca.SX) -> ca.SX:
+def along(
+    model: Model,
+    joint: Joint,
+    position: ca.SX,
+    rate: ca.SX,
+    inputs: Mapping[str, ca.SX],
+    width: ca.SX,
+    efforts: Efforts,
+) -> ca.SX:
     """What acts along the coordinates of a joint but for motors, (n,) [N m or N]: loads, and dry friction of constant
     bound, smooth over a width of the rate."""
-    bound = joint.bound(position, rate)
+    bound = joint.bound(position, rate, efforts)
     lean = 0 if bound.constant_lean is None else bound.constant_lean
     return model.effort(joint, position, rate, inputs, width) - smooth_sign(rate, width) * bound.constant - lean
 

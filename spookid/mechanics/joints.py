@@ -25,7 +25,7 @@ from spookid.mechanics.coefficients import (
     refuse_negative,
 )
 from spookid.mechanics.friction_loads import Drag, Friction, Viscous
-from spookid.mechanics.loads import Bound, Load, Spring
+from spookid.mechanics.loads import Bound, Efforts, Load, Spring
 from spookid.mechanics.manifold import Manifold, solved
 from spookid.mechanics.moving import MovingFrame, angle_about_x, check_joint, inserted, rate, written
 from spookid.parameter import expression, stacked, symbolic
@@ -217,9 +217,9 @@ class Joint(metaclass=Checked):
         """Names of the inputs that its loads take."""
         return tuple(dict.fromkeys(signal for load in self.loads for signal in load.signals))
 
-    def bound(self, position: ca.SX, rates: ca.SX) -> Bound:
-        """Bound of its dry friction at its coordinates and the rates of the step before, (n,)."""
-        return sum((load.bound_at(position, rates) for load in self.acting), Bound.none(len(self.coordinates)))
+    def bound(self, at: ca.SX, rates: ca.SX, efforts: Efforts) -> Bound:
+        """Bound of its dry friction at its coordinates, the rates of the step before, and its efforts, (n,)."""
+        return sum((load.bound_under(at, rates, efforts) for load in self.acting), Bound.none(len(self.coordinates)))
 
     def effort(self, position: ca.SX, rates: ca.SX, inputs: Mapping[str, ca.SX], width: ca.SX) -> ca.SX:
         """What its loads do along its coordinates but for dry friction, (n,) [N m or N].
@@ -236,7 +236,7 @@ class Joint(metaclass=Checked):
     def some_bound(self) -> Bound:
         """That at a position and at rates of numbers."""
         numbers = ca.SX([0.5] * len(self.coordinates))
-        return self.bound(numbers, numbers)
+        return self.bound(numbers, numbers, Efforts.sample(len(self.coordinates)))
 
     @cached_property
     def rubbing(self) -> tuple[bool, ...]:

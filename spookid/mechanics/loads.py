@@ -79,6 +79,24 @@ class Bound:
         return self.load_lean is not None or self.constant_lean is not None
 
 
+@dataclass(frozen=True)
+class Efforts:
+    """Efforts on both sides of a joint's gears along its coordinates, (n,) each [N m or N]."""
+
+    motor: ca.SX
+    """That of motors and servos."""
+    external: ca.SX
+    """That of the weight of what the joint carries."""
+
+    @classmethod
+    def sample(cls, coordinates: int) -> Efforts:
+        """Efforts of numbers, where only the structure of a bound counts."""
+        return cls(*(ca.SX(ca.DM([value] * coordinates)) for value in (0.6, -0.35)))
+
+    def __getitem__(self, rows: slice) -> Efforts:
+        return Efforts(self.motor[rows, 0], self.external[rows, 0])
+
+
 class Load(metaclass=Checked):
     """What acts along a joint's n coordinates; a subclass has one of the methods, and Parameters as it likes. ::
 
@@ -131,6 +149,13 @@ class Load(metaclass=Checked):
         """The same where it depends on the position, too, (n,) [m or rad]; by default ``bound``."""
         return self.bound(rate)
 
+    sees_efforts: bool = False
+    """True for a bound that depends on the efforts that gears transmit."""
+
+    def bound_under(self, position: ca.SX, rate: ca.SX, efforts: Efforts) -> Bound:
+        """The same where it depends on the efforts of the motor and of the weight, too; by default ``bound_at``."""
+        return self.bound_at(position, rate)
+
     def check(self, coordinates: int, what: str) -> None:
         """Refuse a load that cannot be evaluated, or does not act along each coordinate.
 
@@ -139,7 +164,7 @@ class Load(metaclass=Checked):
         """
         kind = type(self).__name__
         with evaluating(f"{what}: load {kind}"):
-            effort, *bounds = self.expressions(coordinates)[: -1 if self.signals else None]
+            effort, *bounds = Load.expressions(self, coordinates)[: -1 if self.signals else None]
         names = ("load of its bound", "constant of its bound", "load that its bound leans by",
                  "constant that its bound leans by")  # fmt: skip
         for name, part in (("effort", effort), *zip(names, bounds, strict=False)):
@@ -154,7 +179,7 @@ class Load(metaclass=Checked):
         ranges = (0.3, 0.7), (0.2, 0.9), (0.1, 0.2)
         position, rate, width = (ca.SX(ca.DM(np.linspace(*ends, coordinates))) for ends in ranges)
         inputs = ca.SX(ca.DM(np.linspace(0.4, 0.6, len(self.signals))))
-        bound = self.bound_at(position, rate)
+        bound = self.bound_under(position, rate, Efforts.sample(coordinates))
         leans = (lean for lean in (bound.load_lean, bound.constant_lean) if lean is not None)
         effort = self.smooth_effort(position, rate, inputs, width)
         late = [one.delay for one in self.inputs[:1]]

@@ -20,6 +20,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.mechanics.body import Body
+from spookid.mechanics.gear_friction import gear_efforts
 from spookid.mechanics.inertia import PI, inertia_matrix, six
 from spookid.mechanics.joint_coordinates import JointCoordinates, along, impulses_along
 from spookid.mechanics.joints import Joint
@@ -232,10 +233,12 @@ class Regressor:
         """What acts along the coordinates of all joints, (n_s,): loads, dry friction of constant bound, motors."""
         model, motion, width = self.model, self._recursion, self._motion[3]
         inputs = model.by_signal(self._u)
+        places = stacked(joint.in_range(motion.positions[model.freedoms_of(joint), 0]) for joint in model.joints)
+        efforts = gear_efforts(model, motion.q, places, motion.rates, self._u, width)
 
         def acting(joint: Joint, own: slice) -> ca.SX:
-            position = joint.in_range(motion.positions[own, 0])
-            return along(model, joint, position, motion.rates[own, 0], inputs, width[own, 0])
+            rate = motion.rates[own, 0]
+            return along(model, joint, places[own, 0], rate, inputs, width[own, 0], efforts[own])
 
         return impulses_along(model, self._u, acting, motion.rates, motion.rate_changes, ca.SX(1))
 

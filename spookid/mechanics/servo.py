@@ -145,11 +145,11 @@ class Servo(Load):
         supply = drive.supply if drive is not None and isinstance(drive.supply, str) else None
         given = {"command": command, "command_rate": command_rate, "feedforward": feedforward, "gain": gain}
         given |= {"enabled": enabled, "supply": supply}
-        self._roles = {role: name for role, name in given.items() if name is not None}
-        for role, name in self._roles.items():
+        self.roles = {role: name for role, name in given.items() if name is not None}
+        for role, name in self.roles.items():
             if not name:
                 raise ProblemError(f"{what}: {role} is {shown(name)}; give the name of a signal")
-        self.signals = tuple(dict.fromkeys(self._roles.values()))
+        self.signals = tuple(dict.fromkeys(self.roles.values()))
 
     def __repr__(self) -> str:
         return f"<Servo at {self.joint.name!r}, command {self.command!r}>"
@@ -162,18 +162,18 @@ class Servo(Load):
     @property
     def inputs(self) -> tuple[Input, ...]:
         """Its signals: commands act late and are held; what is measured lies on lines between its samples."""
-        late = {self._roles.get(role) for role in ("command", "command_rate", "feedforward")}
+        late = {self.roles.get(role) for role in ("command", "command_rate", "feedforward")}
         return tuple(
             Input(name, self.values["delay"], self.hold)
             if name in late
-            else Input(name, hold="linear" if name == self._roles.get("supply") else "previous")
+            else Input(name, hold="linear" if name == self.roles.get("supply") else "previous")
             for name in self.signals
         )
 
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
         """τ along its coordinate, zero along others, (n,) [N m or N]."""
         own = dict(zip(self.signals, ca.vertsplit(inputs), strict=True))
-        given = {role: own[name] for role, name in self._roles.items()}
+        given = {role: own[name] for role, name in self.roles.items()}
         result = ca.SX.zeros(rate.numel())
         result[self.coordinate] = self._effort(position[self.coordinate], rate[self.coordinate], given)
         return result

@@ -243,7 +243,9 @@ class _Builder:
         self._open.append(element)
 
     def _end(self, tag: str) -> None:
-        self._open.pop().closing = self._parser.CurrentByteIndex
+        element = self._open.pop()
+        short = self._content[element.opened - 2 : element.opened - 1] == b"/"  # expat is behind its tag then
+        element.closing = element.start if short else self._parser.CurrentByteIndex
 
     def _tag_end(self, start: int) -> int:
         """Where a tag ends: a ``>`` may stand in an attribute."""

@@ -5,7 +5,7 @@ What a robot's file says that a planned motion must stay within.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -17,6 +17,7 @@ from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.mechanics.body import RobotFile
 from spookid.results.result import Solution
+from spookid.robots.actuators import ServoActuator
 from spookid.robots.comparing import RobotComparison, compare
 from spookid.robots.description import Limits
 from spookid.robots.parts import Parts
@@ -36,7 +37,12 @@ class Robot(Parts, metaclass=Checked):
         model = robot.model(motors=[Motor(robot.joints["elbow"], "i", gain=Parameter("K", 10.0), measured=True)])
     """
 
-    def write(self, path: str | PathLike[str], found: Solution | Mapping[str, float]) -> Path:
+    def write(
+        self,
+        path: str | PathLike[str],
+        found: Solution | Mapping[str, float],
+        servos: Sequence[ServoActuator] = (),
+    ) -> Path:
         """Write the robot's own file with what was found: inertias, damping and friction, of MJCF armatures and springs
         too. Every other byte is as it was. Of links that are one body the heaviest takes the difference.
 
@@ -47,6 +53,8 @@ class Robot(Parts, metaclass=Checked):
             path: of the new file.
             found: a Solution whose bodies and joints have this robot's names; or values of the Parameters that are in
                 this robot, by name.
+            servos: of ``robots.servos``: each becomes the actuator of its joint in an MJCF, with gains, limit and
+                delay, and its back-EMF is added to the damping. An actuator that the joint has already is replaced.
 
         Returns:
             where the JSON is.
@@ -55,7 +63,7 @@ class Robot(Parts, metaclass=Checked):
             ProblemError: if nothing of it is the robot's, if ``path`` is there and is no earlier export, for a folder
                 from which an ``<include>`` is not found, or if the disk refuses.
         """
-        return write(self, path, found)
+        return write(self, path, found, servos)
 
     def compare(self, solution: Solution, recording: int = 0) -> RobotComparison:
         """The file as it was and as ``write`` would write it, beside one of a solution's recordings: torques by inverse

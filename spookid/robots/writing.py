@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -19,6 +19,7 @@ from spookid.errors import ProblemError, shown
 from spookid.kernels.arrays import Array
 from spookid.results import folders
 from spookid.results.result import Derived, Estimate, Solution
+from spookid.robots.actuators import ServoActuator, actuator_edits
 from spookid.robots.description import Inertial
 from spookid.robots.identified import Identified, from_result, from_values, shared
 from spookid.robots.markup import Document, Edit, Element
@@ -41,7 +42,12 @@ _OTHERS = ("quat", "axisangle", "xyaxes", "zaxis", "euler", "diaginertia", "full
 """Attributes of an ``<inertial>`` that say what its pose and moments say otherwise."""
 
 
-def write(robot: Parts, path: str | PathLike[str], found: Solution | Mapping[str, float] | Identified) -> Path:
+def write(
+    robot: Parts,
+    path: str | PathLike[str],
+    found: Solution | Mapping[str, float] | Identified,
+    drives: Sequence[ServoActuator] = (),
+) -> Path:
     """Write the robot's file with what was found; see ``Robot.write``."""
     target = Path(path)
     beside = target.with_name(f"{target.name}.json") if target.name else target
@@ -55,7 +61,7 @@ def write(robot: Parts, path: str | PathLike[str], found: Solution | Mapping[str
         identified = from_values(robot, found)
     else:
         raise ProblemError(f"{target} cannot be written from {shown(found)}; give a Solution, or values by name")
-    content, inertials, joints = rewritten(robot, identified)
+    content, inertials, joints = rewritten(robot, identified, drives)
     document = _document(robot, target, identified, inertials, joints)
     folders.write_all({beside: document, target: lambda part: part.write_bytes(content)}, check)
     return beside
@@ -90,10 +96,18 @@ Rewritten: TypeAlias = tuple[bytes, Mapping[str, Inertial | None], Mapping[str, 
 """A file, the inertials in it that are other ones (None of links without mass now), and attributes of joints."""
 
 
-def rewritten(robot: Parts, identified: Identified) -> Rewritten:
+def rewritten(robot: Parts, identified: Identified, drives: Sequence[ServoActuator] = ()) -> Rewritten:
     """The file that ``Robot.write`` writes."""
     inertials, joints = _inertials(robot, identified), _joints(robot, identified)
-    return _content(robot, inertials, joints), inertials, joints
+    if drives and robot.source.format != "MJCF":
+        raise ProblemError(f"{robot.source.document.path} has no place for the gains of servos; give an MJCF file")
+    for one in drives:
+        if one.joint not in robot.freedoms:
+            raise ProblemError(f"{robot.source.document.path} has no joint {one.joint!r}, which a servo drives")
+        own = joints.setdefault(robot.freedoms[one.joint].name, {})
+        own["damping"] = own.get("damping", robot.freedoms[one.joint].viscous) + one.back_emf
+    edits = actuator_edits(robot.source.document, drives) if drives else []
+    return _content(robot, inertials, joints, edits), inertials, joints
 
 
 # --- what the file holds ---
@@ -135,12 +149,15 @@ def _joints(robot: Parts, identified: Identified) -> dict[str, dict[str, float]]
 
 
 def _content(
-    robot: Parts, inertials: Mapping[str, Inertial | None], joints: Mapping[str, Mapping[str, float]]
+    robot: Parts,
+    inertials: Mapping[str, Inertial | None],
+    joints: Mapping[str, Mapping[str, float]],
+    actuators: Sequence[Edit],
 ) -> bytes:
     source = robot.source
     if inertials and source.obstacle:
         raise ProblemError(f"{source.document.path}: {source.obstacle}")
-    edits: list[Edit] = []
+    edits: list[Edit] = [*actuators]
     for name, inertial in inertials.items():
         element = _element(robot, source.links, name, "body")
         write_inertial = _urdf_inertial if source.format == "URDF" else _mjcf_inertial

@@ -356,7 +356,8 @@ class Reactions:
         constant, loaded, loads = ca.SX(m, 1), [], []
         for i, j in enumerate(self.rubbing):
             joint, own = freedoms[j].joint, self.model.freedoms_of(freedoms[j].joint)
-            bound, k = joint.bound(slips.position[own, 0], slips.before[own, 0]), freedoms[j].index
+            bound = joint.bound(slips.position[own, 0], slips.before[own, 0], slips.efforts[own])
+            k = freedoms[j].index
             constant[i] = self._settings.step * bound.constant[k]
             if not is_zero(bound.load[k]):
                 loaded.append((i, bound.load[k]))

@@ -38,6 +38,7 @@ from spookid.kernels.arrays import Array
 from spookid.mechanics.friction_loads import mean_sign, smooth_absolute, smooth_sign
 from spookid.mechanics.joint_coordinates import JointCoordinates, disturbance_names, impulses_along
 from spookid.mechanics.joints import Joint
+from spookid.mechanics.loads import Efforts
 from spookid.mechanics.model import Mechanics, Model
 from spookid.parameter import stacked
 from spookid.records import dataclass
@@ -172,11 +173,13 @@ class Slips:
     """Between which smooth dry friction is averaged: s and s₊ where the step is to be of second order, else s₊."""
     position: ca.SX
     """Coordinates of all joints where loads act, angles of hinges in (−π, π], (n_s,) [rad or m]."""
+    efforts: Efforts
+    """Of motors and of the weight, on which bounds of gears depend, (n_s,)."""
 
     @classmethod
-    def between(cls, now: ca.SX, sides: tuple[ca.SX, ca.SX], change: ca.SX, position: ca.SX) -> Slips:
+    def between(cls, now: ca.SX, sides: tuple[ca.SX, ca.SX], change: ca.SX, place: ca.SX, efforts: Efforts) -> Slips:
         """Of a step of second order, from s on one side to s₊ on the other."""
-        return cls(now, end=sides[1], before=now, change=change, rubbing=sides, position=position)
+        return cls(now, sides[1], now, change, rubbing=sides, position=place, efforts=efforts)
 
 
 def random_symbol(model: Model, wanted: bool) -> ca.SX:
@@ -192,9 +195,8 @@ def disturbance(model: Model, at: Mechanics, random: ca.SX) -> ca.SX:
     if not random.numel():
         return ca.SX(model.configuration.tangent, 1)
     n = len(model.freedoms)
-    free = [i for i, body in enumerate(model.bodies) if body.free]
     parts = [ca.SX(6, 1) for _ in model.bodies]
-    for place, i in enumerate(free):
+    for place, i in enumerate(i for i, body in enumerate(model.bodies) if body.free):
         parts[i] = random[n + 6 * place : n + 6 * place + 6]
     return at.slip.T @ random[:n] + ca.vertcat(*parts)
 
@@ -297,7 +299,7 @@ class DryFriction:
         limits = ca.SX(len(model.freedoms), 1)
         for joint in (joint for joint in model.joints if joint.rubs):
             own, load = model.freedoms_of(joint), multipliers[model.rows_of(joint), 0]
-            bound = joint.bound(slips.position[own, 0], slips.before[own, 0])
+            bound = joint.bound(slips.position[own, 0], slips.before[own, 0], slips.efforts[own])
             borne = self._borne(settings, load)
             for i in (i for i, rubs in enumerate(joint.rubbing) if rubs):
                 limits[own.start + i] = bound.load[i] * ca.sum1(borne) + settings.step * bound.constant[i]
@@ -375,7 +377,7 @@ def lean(joint: Joint, model: Model, settings: Settings, slips: Slips, borne: ca
         borne: |λ| of all joints, (n_g,).
     """
     own, still = model.freedoms_of(joint), ca.SX.zeros(len(joint.coordinates))
-    bound = joint.bound(slips.position[own, 0], slips.before[own, 0])
+    bound = joint.bound(slips.position[own, 0], slips.before[own, 0], slips.efforts[own])
     if not bound.leans:
         return ca.SX(len(joint.coordinates), 1)
     of_load, of_time = (still if part is None else part for part in (bound.load_lean, bound.constant_lean))

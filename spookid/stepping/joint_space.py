@@ -31,6 +31,7 @@ from spookid.data.state import Motion
 from spookid.errors import ProblemError, declared_at
 from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.contacts import Impact
+from spookid.mechanics.gear_friction import gear_efforts
 from spookid.mechanics.joint_coordinates import JointCoordinates, Transmitted
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.manifold import Manifold
@@ -235,7 +236,9 @@ class _PoseStep(VirtualWork):
         # Slip rates at the midpoint velocity, all rows Ḡ at q_k.
         velocities = (self.v + self.v_next) / 2, self.v, self.v_next, self.v_next - self.v
         middle, before, after, change = (model.rates(self.q, v) for v in velocities)
-        self.slips = Slips.between(middle, (before, after), change, model.displacements(self.q))
+        place = model.displacements(self.q)
+        efforts = gear_efforts(model, self.q, place, middle, self.u, settings.slip_width)
+        self.slips = Slips.between(middle, (before, after), change, place, efforts)
 
     def carried(self, impulse: ca.SX) -> Transmitted:
         return self.joints.transmitted(self.q, impulse)

@@ -20,6 +20,7 @@ import casadi as ca
 from spookid.errors import ProblemError, evaluating
 from spookid.kernels.arrays import Array
 from spookid.mechanics.constraints import Passage
+from spookid.mechanics.gear_friction import gear_efforts
 from spookid.mechanics.joint_coordinates import JointCoordinates, Transmitted, disturbance_names
 from spookid.mechanics.model import Mechanics, Model, row_labels
 from spookid.parameter import stacked
@@ -139,7 +140,8 @@ class Step:
         """M (v₊ − v) − Gᵀλ − Ḡᵀτ − h (f + f_g), all but v₊ − v at the poses q and velocities v."""
         at = self.model.mechanics(q)
         now, before, end = (at.slip @ velocity for velocity in (v, self.v, self.v_next))
-        slips = Slips.between(now, (before, end), end - before, at.displacement)
+        efforts = gear_efforts(self.model, q, at.displacement, now, self.u, self.settings.slip_width)
+        slips = Slips.between(now, (before, end), end - before, at.displacement, efforts)
         rubbing = ca.SX(len(self.model.freedoms), 1)
         if self.friction is not None:
             rubbing = self.friction.impulses(self.model, self.settings, slips, self.multipliers, self.extra)

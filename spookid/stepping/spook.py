@@ -38,6 +38,7 @@ from spookid.data.state import Motion
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.mechanics.constraints import Constraint
+from spookid.mechanics.gear_friction import gear_efforts
 from spookid.mechanics.joint_coordinates import JointCoordinates, Transmitted
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.kinematics import velocities
@@ -265,7 +266,9 @@ class SpookStep(VirtualWork):
     def slips_to(self, w: ca.SX) -> Slips:
         """Slip rates of a step to ``w``."""
         now = self.at.slip @ w
-        return Slips(now, now, self.slip_before, now - self.slip_before, (now,), self.at.displacement)
+        place, width = self.at.displacement, self.settings.slip_width
+        efforts = gear_efforts(self.model, self.q, place, now, self.u, width)
+        return Slips(now, now, self.slip_before, now - self.slip_before, (now,), place, efforts)
 
     def lacking(self, w: ca.SX, multipliers: ca.SX) -> ca.SX:
         """M (w − v) − Gᵀλ − Ḡᵀτ − h (f + f_g), (6 n_b,): the external impulse a step to ``w`` needs (3.7, 3.8)."""

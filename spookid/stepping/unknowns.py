@@ -24,6 +24,7 @@ from spookid.data.state import Motion
 from spookid.kernels.arrays import Array
 from spookid.mechanics.body import Body
 from spookid.mechanics.constraints import Constraint
+from spookid.mechanics.gear_friction import gear_efforts
 from spookid.mechanics.joint_coordinates import JointCoordinates, Transmitted
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.kinematics import Recursion, Wrench, central
@@ -289,7 +290,9 @@ class JointStep(VirtualWork):
         displacements, now, change = self.motion.positions, self.motion.rates, h * self.motion.rate_changes
         sides = now - change / 2, now + change / 2
         ranged = (joint.in_range(displacements[self.model.freedoms_of(joint), 0]) for joint in self.model.joints)
-        return Slips.between(now, sides, change, stacked(ranged))
+        place = stacked(ranged)
+        efforts = gear_efforts(self.model, self.q, place, now, self.u, self.settings.slip_width)
+        return Slips.between(now, sides, change, place, efforts)
 
     def law_factors(self) -> list[Factor]:
         """In the unknowns at the steps."""

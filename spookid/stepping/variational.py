@@ -45,6 +45,7 @@ from spookid.data.state import Motion
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.mechanics.constraints import Passage
+from spookid.mechanics.gear_friction import gear_efforts
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import Recursion
 from spookid.mechanics.manifold import Manifold
@@ -124,7 +125,9 @@ class Variational(Stepper):
         # The velocity before t_k or, with a share of ½, that on the other side of v, which is at t_k.
         before = v_next - (3 - 2 * u[-1]) * change
         middle, rates = (before + v_next) / 2, [at.slip @ velocity for velocity in (before, v_next, change)]
-        slips = Slips.between(at.slip @ middle, (rates[0], rates[1]), rates[2], at.displacement)
+        place, now = at.displacement, at.slip @ middle
+        efforts = gear_efforts(model, q, place, now, u[:-1], settings.slip_width)
+        slips = Slips.between(now, (rates[0], rates[1]), rates[2], place, efforts)
         others, laws = disturbance(model, at, impulses), None
         friction = ca.SX(len(model.freedoms), 1)
         if exact:

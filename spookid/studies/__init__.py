@@ -17,6 +17,7 @@ _HOME = {
     "excite": "studies.excitation",
     "expected_errors": "studies.expected",
     "inverse_dynamics": "studies.motor_efforts",
+    "ladder": "studies.ladder",
     "payload": "studies.payloads",
     "profile": "studies.profiling",
     "randomize": "studies.posterior_draws",
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from spookid.studies.excitation import excite as excite
     from spookid.studies.expected import expected_errors as expected_errors
     from spookid.studies.job import Job as Job
+    from spookid.studies.ladder import ladder as ladder
     from spookid.studies.motor_efforts import inverse_dynamics as inverse_dynamics
     from spookid.studies.payloads import payload as payload
     from spookid.studies.posterior_draws import randomize as randomize

@@ -29,6 +29,7 @@ from spookid.data.state import State
 from spookid.errors import ProblemError
 from spookid.files import remove
 from spookid.mechanics.joints import Joint
+from spookid.mechanics.loads import Efforts
 from spookid.report.export import keep, load
 from spookid.results.folders import versions
 from spookid.results.result import Solution
@@ -309,7 +310,7 @@ def _loads(joint: Joint, state: State) -> ca.SX:
         {name: ca.SX(i + 1) for i, name in enumerate(state.model.signals_of(joint))},
         ca.SX.ones(len(joint.coordinates)),
     )
-    bound = joint.bound(state.angle(joint), state.rate(joint))
+    bound = joint.bound(state.angle(joint), state.rate(joint), Efforts.sample(len(joint.coordinates)))
     parts = (bound.load, bound.constant, bound.load_lean, bound.constant_lean)
     effort = state.model.effort(joint, state.angle(joint), state.rate(joint), inputs, width)
     return ca.vertcat(effort, *(part for part in parts if part is not None))

@@ -1,0 +1,259 @@
+"""Servos of a fit as actuators of simulators: elements of MJCF, and configurations of Isaac Lab's actuator models.
+
+A servo with position commands has the effort sat(k_p (u − q + offset) + bias − k_d s). Of a voltage drive with the
+supply V all gains are efforts at standstill, V k/R per duty, and the back-EMF adds k k_e/R to the damping of the joint.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from spookid.argument_checks import checked
+from spookid.assembly.problem import Problem
+from spookid.errors import ProblemError
+from spookid.mechanics.servo import Servo
+from spookid.parameter import substitute
+from spookid.results import folders
+from spookid.results.result import Solution
+from spookid.robots.markup import Document, Edit
+
+_ALIKE = 1e-6
+"""Share by which a gain may differ between samples of a log."""
+
+
+@dataclass(frozen=True)
+class ServoActuator:
+    """A servo in numbers, as simulators take it; of a coordinate in rad, else in m and N."""
+
+    joint: str
+    """Label of the driven coordinate."""
+    command: str
+    """Name of the signal."""
+    mode: str
+    """What the command is: "position", "velocity" or "effort"."""
+    kp: float
+    """Effort per unit of the error [N m/rad, N m s/rad or 1]."""
+    kd: float
+    """Effort per rate [N m s/rad]."""
+    offset: float
+    """Position of the joint where the command is zero [rad]."""
+    bias: float
+    """Constant effort [N m]."""
+    limit: float
+    """Largest effort of either sign at standstill [N m]; infinite without a limit."""
+    back_emf: float
+    """Damping by the back-EMF, outside of the limit [N m s/rad]."""
+    free_speed: float
+    """Rate at which the back-EMF takes all of the supply [rad/s]; infinite without a voltage drive."""
+    delay: float
+    """Of commands [s]."""
+    armature: float
+    """Of the joint [kg m²]."""
+    viscous: float
+    """Of the joint [N m s/rad]."""
+    coulomb: float
+    """Dry friction of the joint that no effort changes [N m]."""
+    left_out: tuple[str, ...] = ()
+    """What simulators have no place for."""
+
+    def bias_terms(self) -> tuple[float, float, float]:
+        """b of the effort k_p u + b_0 + b_1 q + b_2 s."""
+        own = {"position": (self.kp * self.offset, -self.kp, 0.0), "velocity": (0.0, 0.0, -self.kp)}
+        constant, of_position, of_rate = own.get(self.mode, (0.0, 0.0, 0.0))
+        return constant + self.bias, of_position, of_rate - self.kd
+
+    def element(self, timestep: float, name: str = "", more: Mapping[str, str] | None = None) -> str:
+        """An element of MJCF.
+
+        Args:
+            timestep: of the simulator [s]; its buffer of commands holds the delay.
+            name: of the actuator; empty: that of the joint.
+            more: other attributes.
+        """
+        constant, of_position, of_rate = self.bias_terms()
+        values = {"name": name or self.joint, "joint": self.joint}
+        if self.mode == "position" and constant == 0:
+            tag, own = "position", {"kp": self.kp, "kv": -of_rate}
+            values |= {key: _text(value) for key, value in own.items()}
+        else:
+            tag = "general"
+            values |= {"gaintype": "fixed", "gainprm": _text(self.kp), "biastype": "affine"}
+            values["biasprm"] = " ".join(map(_text, (constant, of_position, of_rate)))
+        if math.isfinite(self.limit):
+            values["forcerange"] = f"{_text(-self.limit)} {_text(self.limit)}"
+        if self.delay > 0:
+            values |= {"delay": _text(self.delay), "nsample": str(math.ceil(self.delay / timestep) + 1)}
+        values |= more or {}
+        return f"<{tag} " + " ".join(f'{key}="{value}"' for key, value in values.items()) + "/>"
+
+    def isaac_lab(self, timestep: float) -> dict[str, Any]:
+        """Fields of a configuration of Isaac Lab: a delayed PD actuator, a DC motor or an ideal PD actuator."""
+        stiffness = self.kp if self.mode == "position" else 0.0
+        damping = self.kd + (self.kp if self.mode == "velocity" else 0.0) + self.back_emf
+        steps = self.delay / timestep
+        fields: dict[str, Any] = {"class_type": "IdealPDActuatorCfg", "joint_names_expr": [self.joint]}
+        fields |= {"stiffness": stiffness, "damping": damping}
+        if math.isfinite(self.limit):
+            fields["effort_limit"] = self.limit
+        if round(steps) > 0:
+            fields["class_type"] = "DelayedPDActuatorCfg"
+            fields |= {"min_delay": math.floor(steps), "max_delay": math.ceil(steps)}
+        elif math.isfinite(self.free_speed):
+            fields["class_type"] = "DCMotorCfg"
+            fields["saturation_effort"] = self.limit
+        if math.isfinite(self.free_speed):
+            fields["velocity_limit"] = self.free_speed
+        fields |= {"armature": self.armature, "friction": self.coulomb, "dynamic_friction": self.coulomb}
+        return fields | {"viscous_friction": self.viscous}
+
+
+def _text(value: float) -> str:
+    return repr(float(value) + 0.0)
+
+
+@checked
+def servos(
+    problem: Problem, found: Solution | Mapping[str, float], signals: Mapping[str, float] | None = None
+) -> tuple[ServoActuator, ...]:
+    """The servos of a problem as actuators of simulators. ::
+
+        drives = robots.servos(problem, solution, {"kp": 400, "vin": 7.4})
+        robot.write("identified.xml", solution, servos=drives)
+        robots.write_isaac_lab(drives, "actuators.yaml", timestep=0.005)
+
+    Args:
+        problem: the one that was solved.
+        found: its fit, or values of its parameters.
+        signals: values of gains and supplies that are signals of the recordings. None: the mean of a supply over all
+            recordings, and a gain that is the same in all of them.
+
+    Raises:
+        ProblemError: without a servo, for a missing value or a gain that differs between recordings.
+    """
+    if not problem.model.servos:
+        raise ProblemError(f"{problem.what} has no Servo; declare the drive of a joint as one")
+    values = problem.parameter_set.on(found.values if isinstance(found, Solution) else dict(found))
+    return tuple(_actuator(problem, servo, values, dict(signals or {})) for servo in problem.model.servos)
+
+
+def _actuator(
+    problem: Problem, servo: Servo, values: Mapping[str, float], signals: Mapping[str, float]
+) -> ServoActuator:
+    joint, i = servo.joint, servo.coordinate
+
+    def at(expression: Any) -> float:
+        return float(substitute(ca.densify(ca.SX(expression)), values)[0])
+
+    own, roles = {name: at(value) for name, value in servo.values.items()}, servo.roles
+    gain = _signal(problem, roles["gain"], signals, True) if "gain" in roles else 1.0
+    left_out = [f"signal {roles[role]!r}, the {role}" for role in ("command_rate", "feedforward") if role in roles]
+    limits, unit, back_emf, free_speed = [math.inf], 1.0, 0.0, math.inf
+    if servo.limit is not None:
+        limits.append(at(servo.limit))
+    if (drive := servo.drive) is not None:
+        supply = _signal(problem, roles["supply"], signals, False) if "supply" in roles else at(drive.supply)
+        k, resistance = at(drive.torque_constant), at(drive.resistance)
+        constant = k if drive.back_emf is None else at(drive.back_emf)
+        unit, back_emf = supply * k / resistance, k * constant / resistance
+        free_speed = supply / constant if constant > 0 else math.inf
+        if drive.duty_limit is not None:
+            limits.append(unit * at(drive.duty_limit))
+            free_speed *= at(drive.duty_limit)
+        if drive.current_limit is not None:
+            limits.append(k * at(drive.current_limit))
+        if drive.current_limit is not None or servo.limit is not None:
+            left_out.append("the back-EMF in the limit of current or effort, which acts at standstill only")
+    load_friction = [type(load).__name__ for load in joint.loads]
+    if load_friction:
+        left_out.append(f"{', '.join(load_friction)} of the joint, which change with motion or effort")
+    entries = {name: ca.vertsplit(getattr(joint, name)) for name in ("armature", "viscous", "coulomb")}
+    plain = {name: at(parts[min(i, len(parts) - 1)]) for name, parts in entries.items()}
+    return ServoActuator(
+        servo.label,
+        servo.command,
+        servo.mode,
+        kp=unit * gain * own["kp"],
+        kd=unit * gain * own["kd"],
+        offset=own["offset"],
+        bias=unit * own["bias"],
+        limit=min(limits),
+        back_emf=back_emf,
+        free_speed=free_speed,
+        delay=own["delay"],
+        **plain,
+        left_out=tuple(left_out),
+    )
+
+
+def _signal(problem: Problem, name: str, given: Mapping[str, float], constant: bool) -> float:
+    """Value of a gain or a supply."""
+    if name in given:
+        return float(given[name])
+    samples = [recording.signal(name) for recording in problem.recordings if name in recording.signals]
+    seen = np.concatenate([own[np.isfinite(own)] for own in samples]) if samples else np.zeros(0)
+    if not seen.size or (constant and np.ptp(seen) > _ALIKE * np.abs(seen).max()):
+        why = f"is between {seen.min():g} and {seen.max():g} in the recordings" if seen.size else "is in no recording"
+        raise ProblemError(f"{problem.what}: {name!r} {why}; say which value the simulator is to have")
+    return float(np.mean(seen))
+
+
+def write_isaac_lab(drives: Sequence[ServoActuator], path: str | PathLike[str], timestep: float) -> None:
+    """Write a YAML file with the fields of Isaac Lab's actuator configurations, one by joint.
+
+    Args:
+        drives: those of ``servos``.
+        path: of the file; an earlier one is replaced.
+        timestep: of the physics, in which delays are counted [s].
+
+    Raises:
+        ProblemError: for a time step that is not positive, or a file that cannot be written.
+    """
+    if not timestep > 0:
+        raise ProblemError(f"timestep is {timestep:g}; give a positive number of seconds")
+    lines = [f"# Delays in physics steps of {timestep:g} s; SI units, angles in rad."]
+    for one in drives:
+        lines += [f"# {one.joint}: without {what}." for what in one.left_out]
+        constant, _, _ = one.bias_terms()
+        if constant:
+            lines.append(f"# {one.joint}: without the constant effort {constant:g}; add it as a feedforward.")
+    lines.append("actuators:")
+    for one in drives:
+        lines += [f"  {one.joint}:", *(f"    {key}: {_yaml(value)}" for key, value in one.isaac_lab(timestep).items())]
+    folders.write(Path(path), "\n".join(lines) + "\n")
+
+
+def _yaml(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(f'"{one}"' for one in value) + "]"
+    return value if isinstance(value, str) else repr(value)
+
+
+_TIMESTEP = 0.002
+"""Of MuJoCo, where a file says nothing [s]."""
+_KEPT = ("name", "group", "ctrllimited", "ctrlrange")
+"""Attributes of an actuator that is replaced."""
+
+
+def actuator_edits(document: Document, drives: Sequence[ServoActuator]) -> list[Edit]:
+    """What makes each servo the actuator of its joint in an MJCF."""
+    options = [e for e in document.root.inside() if e.tag == "option" and "timestep" in e.attributes]
+    timestep = float(options[-1].attributes["timestep"]) if options else _TIMESTEP
+    sections = [element for element in document.root.children if element.tag == "actuator"]
+    edits, lines = list[Edit](), list[str]()
+    for one in drives:
+        inside = [child for section in sections for child in section.children]
+        old = [child for child in inside if child.attributes.get("joint") == one.joint]
+        kept = {key: old[0].attributes[key] for key in _KEPT if key in old[0].attributes} if old else {}
+        edits += [edit for element in old for edit in document.without(element)]
+        lines.append(one.element(timestep, kept.pop("name", ""), kept))
+    if sections:
+        return edits + document.with_child(sections[0], lines)
+    return edits + document.with_child(document.root, ["<actuator>", *(f"  {line}" for line in lines), "</actuator>"])

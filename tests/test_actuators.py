@@ -1,0 +1,160 @@
+"""Servos as actuators of simulators: the motion that MuJoCo makes of them, Isaac Lab's fields, and refusals."""
+
+import numpy as np
+import pytest
+
+from spookid import DCDrive, HingeAngle, Parameter, Problem, ProblemError, Recording, Servo, robots
+from spookid.__main__ import main
+
+mujoco = pytest.importorskip("mujoco")
+
+STEP = 0.002
+T = np.arange(0, 2, STEP)
+GOAL = 0.9 * np.sin(4 * T) + 0.4 * np.sign(np.sin(5.1 * T))
+ARM = """<mujoco model="arm">
+  <option timestep="0.002" integrator="implicitfast"/>
+  <worldbody>
+    <body name="arm">
+      <joint name="elbow" type="hinge" axis="0 1 0" armature="0.002" damping="0.01" frictionloss="0.01"/>
+      <inertial pos="0 0 -0.1" mass="0.5" diaginertia="1e-4 1e-4 1e-4"/>
+    </body>
+  </worldbody>{actuator}
+</mujoco>
+"""
+OLD = """
+  <actuator>
+    <motor name="old" joint="elbow" gear="3" ctrlrange="-1 1"/>
+  </actuator>"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "arm.xml"
+    path.write_text(ARM.format(actuator=""), encoding="utf-8")
+    return path
+
+
+def declared(path, servo, recordings=()):
+    """A problem of the file's arm with a servo."""
+    robot = robots.read(path)
+    armature = Parameter("armature", 0.002, lower=0)
+    robot = robot.with_(joints={"elbow": {"armature": armature}})
+    joint = robot.joints["elbow"]
+    model = robot.model(motors=[servo(joint)])
+    return robot, Problem("arm", model, list(recordings), [HingeAngle(joint, "q")], step=STEP)
+
+
+def replayed(path, goal=GOAL):
+    """Angles in MuJoCo with the command as the only input."""
+    model = mujoco.MjModel.from_xml_path(str(path))
+    data, angles = mujoco.MjData(model), [0.0]
+    for command in goal[:-1]:
+        data.ctrl[0] = command
+        mujoco.mj_step(model, data)
+        angles.append(float(data.qpos[0]))
+    return np.array(angles)
+
+
+DRIVE = DCDrive(torque_constant=0.35, resistance=3.0, supply="vin", duty_limit=0.9)
+SERVOS = {
+    "PD": lambda joint: Servo(joint, "goal", kp=2.5, kd=0.05, limit=1.1, delay=0.009),
+    "offset and bias": lambda joint: Servo(joint, "goal", kp=2.5, kd=0.05, offset=0.1, bias=0.05),
+    "voltage": lambda joint: Servo(joint, "goal", kp=0.01, gain="kp", kd=0.01, drive=DRIVE, delay=0.006),
+    "velocity": lambda joint: Servo(joint, "goal", kp=0.2, mode="velocity"),
+}
+
+
+@pytest.mark.parametrize("kind", SERVOS)
+def test_mujoco_moves_as_the_simulation_does(kind, file):
+    commands = Recording(T, {"goal": GOAL, "kp": np.full(len(T), 200.0), "vin": np.full(len(T), 7.4)})
+    robot, problem = declared(file, SERVOS[kind])
+    values = {"armature": 0.003}
+    simulated = problem.simulate(values, duration=T[-1], initial={"elbow": 0.0}, inputs=commands)
+    known = {"kp": 200, "vin": 7.4} if kind == "voltage" else {}
+    out = file.with_name("identified.xml")
+    robot.write(out, values, servos=robots.servos(problem, values, known))
+    away = replayed(out) - np.interp(T, simulated.t, simulated.signals["q"])
+    assert np.ptp(simulated.signals["q"]) > 0.5
+    assert np.sqrt(np.mean(away**2)) < 0.01 * np.ptp(simulated.signals["q"])
+
+
+def test_an_actuator_of_the_joint_is_replaced_and_keeps_its_name(file):
+    file.write_text(ARM.format(actuator=OLD), encoding="utf-8")
+    robot, problem = declared(file, SERVOS["PD"])
+    out = file.with_name("identified.xml")
+    robot.write(out, {"armature": 0.003}, servos=robots.servos(problem, {"armature": 0.003}))
+    model = mujoco.MjModel.from_xml_path(str(out))
+    assert [model.actuator(i).name for i in range(model.nu)] == ["old"]
+    assert model.actuator_gainprm[0, 0] == 2.5
+    assert model.actuator_forcerange[0].tolist() == [-1.1, 1.1]
+    assert model.actuator_ctrlrange[0].tolist() == [-1, 1]
+    assert model.dof_armature[0] == 0.003
+
+
+def test_fields_of_isaac_lab(file, tmp_path):
+    def fields(kind, timestep=0.005, **signals):
+        _, problem = declared(file, SERVOS[kind])
+        drives = robots.servos(problem, {"armature": 0.003}, signals)
+        robots.write_isaac_lab(drives, tmp_path / "actuators.yaml", timestep)
+        lines = (tmp_path / "actuators.yaml").read_text(encoding="utf-8").splitlines()
+        return dict(line.strip().split(": ") for line in lines if line.startswith("    "))
+
+    late = fields("PD")
+    assert (late["class_type"], late["min_delay"], late["max_delay"]) == ("DelayedPDActuatorCfg", "1", "2")
+    assert (late["stiffness"], late["damping"], late["effort_limit"]) == ("2.5", "0.05", "1.1")
+    assert (late["armature"], late["friction"], late["viscous_friction"]) == ("0.003", "0.01", "0.01")
+    motor = fields("voltage", timestep=0.02, kp=200, vin=7.4)
+    stall = 7.4 * 0.35 / 3.0
+    assert motor["class_type"] == "DCMotorCfg"
+    assert float(motor["stiffness"]) == pytest.approx(200 * 0.01 * stall)
+    assert float(motor["damping"]) == pytest.approx(200 * 0.01 * stall + 0.35**2 / 3.0)
+    assert float(motor["saturation_effort"]) == pytest.approx(0.9 * stall)
+    assert float(motor["velocity_limit"]) == pytest.approx(0.9 * 7.4 / 0.35)
+    assert "constant effort 0.3" in (fields("offset and bias"), (tmp_path / "actuators.yaml").read_text())[1]
+
+
+def test_what_is_refused(file, tmp_path):
+    _, problem = declared(file, SERVOS["voltage"])
+    with pytest.raises(ProblemError, match="'kp' is in no recording"):
+        robots.servos(problem, {"armature": 0.003}, {"vin": 7.4})
+    recordings = [
+        Recording(T, {"goal": GOAL, "kp": np.full(len(T), kp), "vin": np.full(len(T), 7.4), "q": 0 * T}, name=str(kp))
+        for kp in (100.0, 200.0)
+    ]
+    _, problem = declared(file, SERVOS["voltage"], recordings)
+    with pytest.raises(ProblemError, match="'kp' is between 100 and 200 in the recordings"):
+        robots.servos(problem, {"armature": 0.003})
+    (drive,) = robots.servos(problem, {"armature": 0.003}, {"kp": 100})
+    assert drive.free_speed == pytest.approx(0.9 * 7.4 / 0.35)  # the supply as it was recorded
+    with pytest.raises(ProblemError, match="timestep is 0"):
+        robots.write_isaac_lab([drive], tmp_path / "actuators.yaml", 0)
+
+
+def test_the_command_exports_a_fit(file, tmp_path, capsys):
+    source = tmp_path / "arm.py"
+    source.write_text(
+        "import numpy as np\n"
+        "from spookid import HingeAngle, Parameter, Problem, Recording, Servo, robots\n"
+        "armature = Parameter('armature', 0.002, lower=0)\n"
+        f"robot = robots.read({str(file)!r}).with_(joints={{'elbow': {{'armature': armature}}}})\n"
+        "joint, kp = robot.joints['elbow'], Parameter('kp', 2.0, lower=0)\n"
+        "model = robot.model(motors=[Servo(joint, 'goal', kp=kp, kd=0.05, delay=0.01)])\n"
+        "t = np.arange(0, 2, 0.005)\n"
+        "empty = Problem('arm', model, [], [HingeAngle(joint, 'q', sigma=1e-3)], step=0.005)\n"
+        "inputs = Recording(t, {'goal': np.sin(5 * t)})\n"
+        "truth, noise = {'kp': 2.6, 'armature': 0.003}, {'elbow': 0, 'q': 1e-3}\n"
+        "log = empty.simulate(truth, duration=1.9, inputs=inputs, noise=noise)\n"
+        "problem = empty.with_(recordings=[log], estimator='hard')\n",
+        encoding="utf-8",
+    )
+    result, out = str(tmp_path / "result"), tmp_path / "identified.xml"
+    assert main(["solve", str(source), "--out", result, "--quiet", "--no-figures"]) == 0
+    assert main(["export", result, "--to", str(file), "--out", str(out)]) == 0
+    model = mujoco.MjModel.from_xml_path(str(out))
+    assert model.actuator_gainprm[0, 0] == pytest.approx(2.6, rel=0.05)
+    assert model.actuator_delay[0] == 0.01
+    assert model.dof_armature[0] == pytest.approx(0.003, rel=0.1)
+    assert main(["export", result, "--timestep", "0.005", "--out", str(tmp_path / "drives.yaml")]) == 0
+    assert "DelayedPDActuatorCfg" in (tmp_path / "drives.yaml").read_text(encoding="utf-8")
+    assert main(["export", result, "--out", str(tmp_path / "drives.yaml")]) == 2
+    assert "--timestep belongs to --out FILE.yaml" in capsys.readouterr().err
