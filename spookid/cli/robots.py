@@ -37,7 +37,7 @@ from spookid.studies.motor_efforts import inverse_dynamics
 from spookid.studies.payload_notices import ArmKnowledge
 from spookid.studies.payloads import payload as find
 from spookid.studies.posterior_draws import randomize as draw
-from spookid.tables.table import Table, seconds
+from spookid.tables.table import Table, as_text, seconds
 
 
 def new(arguments: Namespace, interruption: Interruption) -> Exit:
@@ -141,10 +141,12 @@ def payload(arguments: Namespace, interruption: Interruption) -> Exit:
         values=dict(arguments.set),
         cutoff=arguments.cutoff,
     )
-    terminal.say(f"{found}\n\nLoaded in {seconds(loaded - began)}, found in {seconds(found.seconds)}")
+    page = found.page(arguments.verbose)
+    page += [f"loaded in {seconds(loaded - began)}"] if arguments.verbose else []
+    terminal.say(as_text(page, terminal.columns()))
     if out is not None:
         found.save(out)
-        terminal.say(f"Written to {out}")
+        terminal.say(f"\nWritten to {out}")
     if not found.fits:
         terminal.complain(f"{arguments.log} does not fit the arm of {arguments.result}")
         return Exit.NOT_CONVERGED

@@ -84,6 +84,13 @@ KINDS: Mapping[str, _Kind] = {
     "residuals.no-effect": _NOTE,
     "result.incomplete": _WARNING,
     "result.earlier": _NOTE,
+    # Of payloads:
+    "payload.misfit": _Kind("error", doubts=True),
+    "payload.negative-mass": _DOUBT,
+    "payload.arm": _WARNING,
+    "payload.short": _WARNING,
+    "payload.scale": _WARNING,
+    "payload.remark": _NOTE,
     # Of estimates while samples come:
     "start.not-converged": _WARNING,
     "noise.step-unknown": _WARNING,

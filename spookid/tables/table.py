@@ -381,9 +381,15 @@ def _cell(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def as_text(blocks: Iterable[Block]) -> str:
-    """For terminals, an empty line between blocks."""
-    return "\n\n".join(map(str, blocks))
+def as_text(blocks: Iterable[Block], width: int | None = None) -> str:
+    """For terminals, an empty line between blocks; those of several lines are as wide as they are."""
+    return "\n\n".join(_laid_out(block, width) for block in blocks)
+
+
+def _laid_out(block: Block, width: int | None) -> str:
+    if isinstance(block, Table):
+        return block.text(width)
+    return block if width is None or "\n" in block else "\n".join(wrapped(block, width))
 
 
 def as_markdown(blocks: Iterable[Block]) -> str:
