@@ -268,8 +268,9 @@ _DECLARED: tuple[Command, ...] = (
         "cli.checking:excite",
         _PLANNED,
         "--duration --criterion --from --rate --basis --harmonics --starts --seed --noise --position-limit "
-        "--rate-limit --effort-limit --inside --cone --home --until --set --fix --out --quiet",
+        "--rate-limit --effort-limit --inside --cone --home --until --set --fix --out --verbose --quiet",
         {
+            "--verbose": "coordinates of inertias and the estimator, too",
             "--duration": {"help": "seconds", "required": True},
             "--from": "prior: folder of results with estimates and their errors",
             "--quiet": "no progress and no table",

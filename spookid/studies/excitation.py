@@ -36,6 +36,8 @@ from spookid.studies.simulation_start import Initial, Noises
 
 RATE = 100.0
 """Of the controller where neither it nor a recording says it [Hz]."""
+MOST_ITERATIONS = 1000
+"""Of each search, by default."""
 _INSTANTS = 16
 """At which a design is judged, in a period of its highest frequency."""
 _WIDTH = 0.02
@@ -62,7 +64,7 @@ def excite(
     basis: BasisName = "fourier",
     harmonics: int = 10,
     starts: int = 3,
-    max_iterations: int = 1000,
+    max_iterations: int = MOST_ITERATIONS,
     seed: int = 0,
     initial: Initial = None,
     progress: Progress | None = None,
@@ -239,7 +241,7 @@ class _Plan:
         if not isinstance(criterion, str):
             judged = _named(problem, names, criterion, judged)
             left_out = []
-        said = f"Motions hardly lessen the errors of {', '.join(left_out)}; the largest error is that of the others."
+        said = f"Motions barely reduce the errors of {', '.join(left_out)}; the largest error is that of the others."
         return Search(design(judged, shown), t), (said,) if left_out and criterion == "largest" else ()
 
 

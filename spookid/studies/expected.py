@@ -8,7 +8,7 @@ errors then follows as it does after a fit (``estimation.identifiability``).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,7 +26,8 @@ from spookid.estimation.identifiability import a_posteriori
 from spookid.kernels.arrays import Array, Mask
 from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.parameter import number as number_of
-from spookid.report.conclusion import assumed
+from spookid.report.conclusion import assumed, inertia_coordinates
+from spookid.report.summary import SCREEN, correlated_pairs, correlation_line
 from spookid.results.result import Noise, Solution
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.covariance import ResidualStatistics, analyse
@@ -34,7 +35,7 @@ from spookid.statistics.marginal import NoiseSize
 from spookid.statistics.variances import Variances
 from spookid.studies.simulation_start import Noises, given_sizes
 from spookid.studies.variants import Chosen, estimator_line, is_hard, raised
-from spookid.tables.table import Block, Table, Tabular, counted, number, quantity, superscripts
+from spookid.tables.table import Block, Table, Tabular, counted, estimated, number, quantity
 from spookid.transcription.parameter_constraints import FreeDirections
 
 
@@ -69,6 +70,8 @@ class ExpectedErrors(Tabular):
     """Whose shares relative errors are: the values' or, where they are zero, their typical sizes, (n,)."""
     assumptions: Mapping[str, str] = field(default_factory=dict)
     """Estimator, stepper, friction and noise in words."""
+    inner: frozenset[str] = frozenset()
+    """Names of the parameters that are coordinates of inertias."""
 
     @property
     def relative(self) -> Array:
@@ -124,18 +127,48 @@ class ExpectedErrors(Tabular):
         return self.names.index(name)
 
     def blocks(self) -> Sequence[Block]:
-        """Title, a row for each parameter, and what is not seen."""
+        """Verdict, a row for each parameter, correlations, and what is not identifiable."""
+        return self.page()
+
+    def page(self, verbose: bool = False) -> list[Block]:
+        """What commands print; many parameters without coordinates of inertias unless it is to be ``verbose``."""
+        return [f"{self.problem}: {self.verdict}", *self.tables(verbose), *estimator_line(self.assumptions)]
+
+    @property
+    def verdict(self) -> str:
+        """What the motion identifies, in one sentence."""
+        count, unknown = counted(len(self.names), "parameter"), len(self.reasons)
+        identified = sum(not remark for remark in map(self._remark, range(len(self.names))))
+        words = f"a motion of {self.duration:g} s identifies {identified} of {count} better than the prior"
+        return f"{words}; {unknown} {'is' if unknown == 1 else 'are'} not identifiable" if unknown else words
+
+    def tables(self, verbose: bool = False) -> Iterator[Block]:
+        """As of ``page``, without the verdict."""
+        hidden = self.inner if len(self.names) > SCREEN and not verbose else frozenset()
         rows = []
         for i, name in enumerate(self.names):
-            share = f"{100 * self.relative[i]:.3g} %" if math.isfinite(self.relative[i]) else ""
-            before = number(self.before[i], 3) if math.isfinite(self.before[i]) else "unknown"
-            after = number(self.after[i], 3) if math.isfinite(self.after[i]) else self.reasons.get(name, "")
-            rows.append((name, number(self.values[i]), before, after, share, superscripts(self.units[i])))
-        heads = ("parameter", "value", "error before", "expected after", "relative", "unit")
-        title = (
-            f"Errors to expect of {counted(len(self.names), 'parameter')} of {self.problem} after {self.duration:g} s"
-        )
-        return [title, *estimator_line(self.assumptions), Table(heads, rows, left=(0, 5))]
+            if name in hidden or name in self.reasons:
+                continue
+            called, value, error, *_ = estimated(name, float(self.values[i]), float(self.after[i]), self.units[i])
+            before = self.before[i] / self.sizes[i]
+            known = _percent(before) if math.isfinite(before) else "unknown"
+            rows.append((called, value, error, _percent(self.relative[i]), self.units[i], known, self._remark(i)))
+        yield Table(("parameter", "value", "std. error", "rel.", "unit", "before", ""), rows, left=(0, 4, 6))
+        if hidden:
+            largest = sorted(self.relative[i] for i, name in enumerate(self.names) if name in hidden - {*self.reasons})
+            middle = f", median relative error {_percent(largest[len(largest) // 2])}" if largest else ""
+            yield f"and {counted(len(hidden), 'coordinate')} of inertias{middle}: --verbose lists them"
+        yield "Standard errors: as a fit of the motion would report. before: relative error without the motion."
+        yield from correlation_line(correlated_pairs(self.names, self.covariance, hidden), verbose)
+        if self.reasons:
+            yield "\n".join(["not identifiable", *(f"  {name}: {why}" for name, why in self.reasons.items())])
+
+    def _remark(self, i: int) -> str:
+        """Whether an error is mostly that of before; empty if not."""
+        if self.names[i] in self.reasons:
+            return self.reasons[self.names[i]]
+        share = (self.after[i] / self.before[i]) ** 2
+        return "" if not share > 0.5 else "mostly prior" if share < 0.99 else "prior"
 
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each parameter."""
@@ -217,7 +250,14 @@ def expected_errors(
         free.normals,
         magnitudes,
         assumed(problem) if fitted is None else Chosen.by(fitted).assumed(problem),
+        inertia_coordinates(problem),
     )
+
+
+def _percent(share: float) -> str:
+    percent = 100 * float(share)
+    digits = 1 if percent < 0.1 else 2
+    return f"{'> ' * (percent > 100)}{number(percent, digits) if percent < 99.5 else 100} %"
 
 
 def at_estimates(problem: Problem, known: Solution | None) -> Problem:

@@ -383,13 +383,8 @@ def _cell(value: object) -> str:
 
 def as_text(blocks: Iterable[Block], width: int | None = None) -> str:
     """For terminals, an empty line between blocks; those of several lines are as wide as they are."""
-    return "\n\n".join(_laid_out(block, width) for block in blocks)
-
-
-def _laid_out(block: Block, width: int | None) -> str:
-    if isinstance(block, Table):
-        return block.text(width)
-    return block if width is None or "\n" in block else "\n".join(wrapped(block, width))
+    texts = [block.text(width) if isinstance(block, Table) else block for block in blocks]
+    return "\n\n".join(one if width is None or "\n" in one else "\n".join(wrapped(one, width)) for one in texts)
 
 
 def as_markdown(blocks: Iterable[Block]) -> str:
