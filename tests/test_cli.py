@@ -247,6 +247,20 @@ def test_without_a_recording_yet(here, capsys):
     assert "needs recordings and observations to be solved; give it recordings=[...]" in wrong(capsys, "solve", path)
 
 
+# --- questions ---
+
+
+def test_a_question_is_said_once(here, capsys):
+    path = write(ONE.replace("[run()])", "[run()], coulomb=b, gain=Parameter('K', 0.5))"))
+    main(["solve", path, "--no-figures"])
+    out, err = capsys.readouterr()
+    assert out.count("question.model") == 1
+    assert "Is this meant?" not in err
+    main(["solve", path, "--no-figures", "--quiet"])
+    out, err = capsys.readouterr()
+    assert (out, err.count("Is this meant?")) == ("", 1)
+
+
 # --- check ---
 
 
@@ -256,9 +270,9 @@ def test_check_shows_everything(here, capsys, monkeypatch):
     assert main(["check", write(text), "--fix", "b", "--set", "b=0.25", "--verbose"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    asked, _, page = out.partition("\n\n")
-    assert asked.startswith("WARNING question.model\n  Along recording 'run' the model")
+    page = out
     assert re.match(r"swing \(swing.py\): 1 body, 1 joint, 2 free parameters; a fit takes some .* memory", page)
+    assert "\n\nWARNING question.model\n  Along recording 'run' the model" in page
     for line in (
         r"Bodies   1  rod",
         r"Joints   1  pivot \(Hinge, GROUND to rod\)",

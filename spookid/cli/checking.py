@@ -61,12 +61,15 @@ def check(arguments: Namespace, interruption: Interruption) -> Exit:
         if arguments.trajectory is not None:
             terminal.say(_expected(job) + "\n" * run.file.several)
             return Exit.DONE
-        for warning in warnings_of(
-            questions(job.problem), True, terminal.columns()
-        ):  # first: what is asked about may be too large to build
-            terminal.say(warning + "\n")
         title = f"{job.problem.name} ({job.place}): {sizes(job.problem)}"
-        page = describe(job.problem, title, run.file.description, terminal.columns(), arguments.verbose, loading)
+        how = run.file.description, terminal.columns(), arguments.verbose, loading
+        asked = questions(job.problem)
+        try:
+            page = describe(job.problem, title, *how, asked)
+        except ProblemError:  # which may be a unit: the problem is too large to build
+            for question in asked:
+                terminal.complain(f"{job.label}: {question.text}")
+            raise
         terminal.say(page + "\n" * run.file.several)
         return Exit.DONE
 
@@ -74,16 +77,22 @@ def check(arguments: Namespace, interruption: Interruption) -> Exit:
 
 
 def describe(
-    problem: Problem, title: str, description: str, width: int, verbose: bool = True, loading: float = 0.0
+    problem: Problem,
+    title: str,
+    description: str,
+    width: int,
+    verbose: bool = True,
+    loading: float = 0.0,
+    asked: Sequence[Finding] = (),
 ) -> str:
-    """Everything that can be said about a problem before it is solved, or before anything of it is recorded."""
+    """The page about a problem before it is solved, or before anything of it is recorded."""
     table = parts(problem)
     mechanism = Table((), table.rows, table.left).text(width).splitlines()
     if problem.recordings:
         began = time.process_time()
         assembly = assemble(problem)
         title += f"; {_demand(assembly, loading, time.process_time() - began)}"
-        findings = ranked([*assembly.findings, *papers_weight(problem), *_silent_motors(assembly)])
+        findings = ranked([*asked, *assembly.findings, *papers_weight(problem), *_silent_motors(assembly)])
         warnings = ["\n\n".join(warnings_of(findings, verbose, width))] if findings else []
         recordings = _recordings(assembly, width)
         of_fit = [_identifiability(assembly, width, verbose)]
@@ -93,7 +102,7 @@ def describe(
         needed = (
             f"No recording yet: give recordings= one with {', '.join(dict.fromkeys(signals))} to solve the problem."
         )
-        warnings, of_fit = [], []
+        warnings, of_fit = list(warnings_of(asked, verbose, width)), []
         recordings = ["Recordings", *wrapped(needed, width, "  ")]
     quick = verbose and (problem.recordings or len(problem.model.bodies) <= _MOST)
     base = _base_parameters(problem, width) if quick else []
