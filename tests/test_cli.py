@@ -252,11 +252,11 @@ def test_without_a_recording_yet(here, capsys):
 
 def test_a_question_is_said_once(here, capsys):
     path = write(ONE.replace("[run()])", "[run()], coulomb=b, gain=Parameter('K', 0.5))"))
-    main(["solve", path, "--no-figures"])
+    main(["solve", path, "--no-figures", "--fix", "b", "--set", "b=0.25"])
     out, err = capsys.readouterr()
     assert out.count("question.model") == 1
     assert "Is this meant?" not in err
-    main(["solve", path, "--no-figures", "--quiet"])
+    main(["solve", path, "--no-figures", "--quiet", "--fix", "b", "--set", "b=0.25"])
     out, err = capsys.readouterr()
     assert (out, err.count("Is this meant?")) == ("", 1)
 
