@@ -86,7 +86,7 @@ def test_what_motors_have_to_do_follows_from_lagranges_equations() -> None:
     np.testing.assert_allclose(found.predicted, efforts / [-2 * TRUTH["K"], 0.5 / 2.0], rtol=1e-9, atol=1e-9)
     assert np.all(np.isnan(found.errors))
     assert not {"nan", "measured", "low-passed"} & set(re.findall(r"[\w-]+", str(found)))
-    assert f"{np.sqrt(np.mean(efforts[:, 0] ** 2)):.4g} N m" in str(found)
+    assert f"{np.sqrt(np.mean(efforts[:, 0] ** 2)):.3g} N m" in str(found)
     other = problem_of(arm(), friction_width=width).inverse_dynamics({"J_m": 0.05}, motion=(q, v, a))
     np.testing.assert_allclose((other.efforts - found.efforts)[:, 0], 4 * 0.02 * a[:, 0], atol=1e-9)
 
@@ -105,8 +105,9 @@ def test_signals_along_a_recording_are_those_that_drove_it() -> None:
     np.testing.assert_array_less(found.errors, [0.01, 0.03])  # of some 3 N m that gravity and inertia take
     np.testing.assert_allclose(found.measured_efforts, found.measured * [-2 * TRUTH["K"], 0.25])
     assert found.t[0] == pytest.approx(3 / 20.0, abs=2 * H)
-    assert f"at {len(found.t)} instants: efforts of the motors' signals, low-passed at 20 Hz\n" in str(found)
-    assert f"{found.errors[0]:.4g} N m" in str(found)
+    how = "measured (gain times signal) less inverse dynamics, both low-passed at 20 Hz"
+    assert f"efforts along run: {how}, {len(found.t)} instants\n" in str(found)
+    assert f"{found.errors[0]:.3g} N m" in str(found)
     assert len(found.records()) == 2 * len(found.t)
     wrong = problem.inverse_dynamics({"c": 0.0}, problem.recordings[0], cutoff=20.0)
     assert wrong.errors[0] > 0.8 * TRUTH["c"]

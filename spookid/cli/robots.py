@@ -28,9 +28,10 @@ from spookid.report import page
 from spookid.results import folders
 from spookid.results.result import Solution
 from spookid.robots import Robot, read
+from spookid.robots.comparing import compare
 from spookid.robots.identified import at_values, check_same
 from spookid.robots.logs import Log, opened
-from spookid.robots.report_section import section
+from spookid.robots.report_section import problem_of, section
 from spookid.robots.scaffold import scaffold
 from spookid.robots.writing import write
 from spookid.studies.motor_efforts import inverse_dynamics
@@ -101,7 +102,12 @@ def export(arguments: Namespace, interruption: Interruption) -> Exit:
     bodies = result.mechanism.bodies if result.mechanism else ()
     others = [body.name for body in bodies if body.name not in robot.description.links]
     if others:
-        terminal.complain(f"{arguments.to} has no link {', '.join(others)}: what was found of it is not in {out}")
+        terminal.complain(f"{arguments.to} has no link {', '.join(others)}: its estimates are not in {out}")
+    try:
+        compared = compare(robot, result, problem=problem_of(result), replays=False)
+        terminal.say(f"\n{as_text(compared.blocks()[1:], terminal.columns())}")
+    except ProblemError as error:
+        terminal.complain(f"torques are not compared with the log: {error}")
     return Exit.DONE
 
 
@@ -164,7 +170,8 @@ def predict(arguments: Namespace, interruption: Interruption) -> Exit:
     values = {**result.values, **dict(arguments.set)}
     found = inverse_dynamics(problem, values, recording, cutoff=arguments.cutoff)
     kinds = {"predicted": found.efforts, "measured": found.measured_efforts}
-    terminal.say(f"{result.problem}: {arguments.log} with the estimates of {arguments.result}\n\n{found}")
+    title = f"{result.problem}: {arguments.log} with the estimates of {arguments.result}"
+    terminal.say(as_text([title, *found.blocks()], terminal.columns()))
     if out is not None:
         heads = [f"{label} [{unit}]" for label, unit in zip(found.motors, found.units, strict=True)]
         columns = {f"{head} {kind}": efforts[:, i] for kind, efforts in kinds.items() for i, head in enumerate(heads)}

@@ -1,7 +1,4 @@
-"""A robot that is read from its file, and written back into it.
-
-What a robot's file says that a planned motion must stay within.
-"""
+"""A robot: reading its file, writing identified values back into it, and its limits for planned motions."""
 
 from __future__ import annotations
 
@@ -57,18 +54,21 @@ class Robot(Parts, metaclass=Checked):
         """
         return write(self, path, found)
 
-    def compare(self, solution: Solution, recording: int = 0) -> RobotComparison:
-        """The file as it was and as ``write`` would write it, beside one of a solution's recordings: torques by inverse
-        dynamics, and replays in MuJoCo over windows of 1 s. What a file cannot hold of the drives, gains and offsets,
-        is in the torques that are measured.
+    def compare(self, solution: Solution, recording: int = 0, problem: Problem | None = None) -> RobotComparison:
+        """Compare the original file and the one that ``write`` writes with a recording of a solution.
+
+        Torques are those of inverse dynamics; measured ones are gain times signal, and offsets are subtracted, because
+        a file holds neither. Replays start MuJoCo on each second of the recording.
 
         Args:
-            recording: its number, from 0 on.
+            recording: number of the recording, from 0 on.
+            problem: the problem that was solved. With it, torques are those at the samples of the recording and agree
+                with ``problem.inverse_dynamics``; without it, those of splines through the fit's steps.
 
         Raises:
-            ProblemError: if the solution has nothing of this robot, or was written by an earlier version.
+            ProblemError: if the solution has no part of this robot, or was written by an earlier version.
         """
-        return compare(self, solution, recording)
+        return compare(self, solution, recording, problem)
 
 
 @checked

@@ -66,7 +66,9 @@ class MotorEfforts(Tabular):
     measured_efforts: Array
     """What these bring about with the same gains, (N, m) [N m or N]."""
     cutoff: float
-    """Of the filter that all of these passed [Hz]; NaN for a motion that was given, of which nothing is filtered."""
+    """Cutoff of the low-pass filter of all of these [Hz]; NaN for a given motion, which is not filtered."""
+    recording: str = ""
+    """Name of the recording; empty for a given motion."""
 
     @property
     def errors(self) -> Array:
@@ -74,18 +76,19 @@ class MotorEfforts(Tabular):
         return np.array([rms(e) for e in (self.measured_efforts - self.efforts).T])
 
     def blocks(self) -> Sequence[Block]:
-        """Title and a row a motor: rms of the predicted effort, and how far off the measured one is, if there is."""
+        """Title and a row a motor: the measured effort, and the error of the predicted one."""
         rows = []
         for i, (error, unit) in enumerate(zip(self.errors.tolist(), self.units, strict=True)):
             known = math.isfinite(error)
             spread = float(np.nanstd(self.measured_efforts[:, i])) if known else 0.0
             share = f"{100 * error / spread:.3g} %" if spread > 0 else ""
-            off = f"{digits(error)} {unit}" if known else ""
-            rows.append((self.motors[i], self.signals[i], f"{digits(rms(self.efforts[:, i]))} {unit}", off, share))
-        heads = ("motor", "signal", "predicted, rms", "measured less predicted, rms", "of what was measured")
-        filtered = f", low-passed at {self.cutoff:g} Hz" if math.isfinite(self.cutoff) else ""
-        title = f"Inverse dynamics at {counted(len(self.t), 'instant')}: efforts of the motors' signals{filtered}"
-        return [title, Table(heads, rows)]
+            measured, off = (f"{digits(size, 3)} {unit}" if known else "" for size in (spread, error))
+            rows.append((self.motors[i], f"{digits(rms(self.efforts[:, i]), 3)} {unit}", measured, off, share))
+        heads = ("motor", "predicted, rms", "measured, std", "rms error", "of the std")
+        what = f"efforts along {self.recording}" if self.recording else "efforts along a motion"
+        if math.isfinite(self.cutoff):
+            what += f": measured (gain times signal) less inverse dynamics, both low-passed at {self.cutoff:g} Hz"
+        return [f"predicted {what}, {counted(len(self.t), 'instant')}", Table(heads, rows, left=(0,))]
 
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each instant and motor."""
@@ -313,6 +316,7 @@ def _compared(problem: Problem, motion: Measured) -> MotorEfforts:
         measured=shown,
         measured_efforts=gains * shown,
         cutoff=problem.cutoff,
+        recording=recording.name,
     )
 
 
