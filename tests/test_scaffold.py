@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import log_files
 import numpy as np
 import pytest
 from robot_files import ARM, FOURBAR
+from solution_pages import agree
 
 from spookid import JointPosition, Motor, Parameter, Problem, ProblemError, Recording, load, load_problem, robots
 from spookid.__main__ import main
@@ -408,6 +410,12 @@ def test_results_of_another_mechanism(tmp_path: Path) -> None:
     (tmp_path / "arm.urdf").write_text(ARM)
     with pytest.raises(ProblemError, match="have nothing of robot 'arm': they know"):
         robots.read(tmp_path / "arm.urdf").write(tmp_path / "new.urdf", solution())
+
+
+def test_pages_of_a_robot_agree(solved: Path, tmp_path: Path) -> None:
+    """Masses, centres, moments, friction and gains, too."""
+    shutil.copytree(solved / "res", tmp_path / "res")
+    agree(tmp_path / "res")
 
 
 def test_torques_of_a_log_are_predicted(solved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
