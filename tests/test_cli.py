@@ -282,7 +282,7 @@ def test_check_shows_everything(here, capsys, monkeypatch):
         r"  J +0\.02 +kg m² +≥ 0\.0001 +about the centre of mass, a note that goes on and on and on",
         r"  b +0\.25 +N m s +≥ 0 +fixed",
         r"  K +0\.5",
-        r"Settings    stepper variational, friction smooth, step h = 0\.01 s, state weight κ = 10000, cutoff .*",
+        r"Settings    stepper variational, friction smooth, step h = 0\.01 s, weight κ = 10000, cutoff .*",
         r"            friction width pivot 0\.0\d+ rad/s \(1 % of the rms slip rate\)",
         r"Size        103 unknowns \(101 of states, 2 of parameters\), 198 residuals, [\d,]+ Jac.*",
         r"WARNING input.zero   The input 'u' is zero throughout\.",
@@ -317,7 +317,7 @@ def test_check_takes_the_settings_of_a_solve(here, capsys):
     flags += ["--stepper", "spook", "--friction", "smooth"]
     assert main(["check", write(ONE.replace("[run()])", "[run()], coulomb=b)")), *flags, "--verbose"]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "step h = 0.02 s, state weight κ = 7, cutoff of the initial values 5 Hz" in out
+    assert "step h = 0.02 s, weight κ = 7, cutoff of the initial values 5 Hz" in out
     assert "friction width pivot 0.3 rad/s Size" in out
 
 

@@ -105,7 +105,7 @@ def test_a_search_that_stops_before_it_converges_says_so(arm: Problem) -> None:
         (dict(limits=LIMITS.over(MotionLimits(rate={"knee": 1.0}))), "limits name the joint 'knee'"),
         (dict(limits=MotionLimits(place={"hand": [(0, 1)] * 3}).over(LIMITS)), "limits name the frame 'hand'"),
         (dict(limits=MotionLimits(effort={"shoulder": 1e-3}).over(LIMITS)), "could not even stand"),
-        (dict(criterion=["s"]), "tell next to nothing"),
+        (dict(criterion=["s"]), "barely determine"),
         (dict(criterion="best"), "criterion 'best' is not known"),
         (dict(duration=-1.0), "duration is -1.0; give a number above 0"),
         (dict(rate=1.0), "a rate of 1 Hz is too low"),

@@ -137,7 +137,7 @@ class LogRows:
 
     Args:
         path: of the log, as sentences name it.
-        told: a function that takes sentences.
+        told: a function of a sentence.
     """
 
     def __init__(self, path: Path, told: Callable[[str], object]) -> None:

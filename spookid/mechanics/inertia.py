@@ -207,7 +207,7 @@ class FullInertia(metaclass=Checked):
 def check_guess(kind: str, name: str, guess: FullInertia, what: str) -> None:
     """Raise ProblemError for an initial inertia whose ``within`` would be lost."""
     if guess.within is not None:
-        raise ProblemError(f"{what} {name!r} uses numbers of its guess=, not its within=; give within= to the {kind}")
+        raise ProblemError(f"{what} {name!r} uses numbers of its `guess=`, not its within=; give within= to the {kind}")
 
 
 def _about_center(mass: ca.SX, center: ca.SX, inertia: Any, about: str, what: str) -> ca.SX:

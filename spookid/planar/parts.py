@@ -164,7 +164,7 @@ def rubbed(rate: ca.SX, v: ca.SX, law: Any, what: str) -> ca.SX:
 def check_disturbance(size: float | None, what: str) -> None:
     """Raise ProblemError for a size of a random force that is no number, or negative."""
     if size is not None and not 0 <= size < math.inf:
-        raise ProblemError(f"{what}: disturbance is {shown(size)}; give a number from 0 on, or None")
+        raise ProblemError(f"{what}: `disturbance` is {shown(size)}; give a number from 0 on, or None")
 
 
 def _check_links(links: tuple[Any, ...], what: str) -> None:

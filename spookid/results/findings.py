@@ -13,7 +13,7 @@ from spookid.records import dataclass
 from spookid.tables.table import Listed
 
 SURE = 3.0
-"""Standard errors from which on a finding speaks of a difference."""
+"""Smallest difference that a finding reports [standard errors]."""
 OFF = 5.0
 """Standard deviations of the noise from which on a sample, or a sensor, is off."""
 Severity = Literal["error", "warning", "note"]

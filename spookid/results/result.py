@@ -46,18 +46,18 @@ class Estimate(LazyRecord, Listed):
     name: str
     estimate: float
     std_err: float = lazy()
-    """Linearized standard error in ``unit``, for noise as the residuals show it: ± 1.96 of it is Student's interval of
-    95 %, longer where they leave open how large the noise is; NaN if unknown."""
+    """Linearized standard error in ``unit``, for the noise of the residuals: ± 1.96 of it is Student's 95 % interval,
+    wider where they leave the noise standard deviation uncertain; NaN if unknown."""
     reason: str = lazy()
     """Why ``std_err`` is NaN; empty if it is a number."""
     initial: float
-    """The guess."""
+    """Initial value."""
     lower: float
     upper: float
     unit: str
     at_bound: bool
     fixed: bool = False
-    """True if it kept its guess because the user fixed it."""
+    """True if the user fixed it at its initial value."""
     step_error: float = lazy(math.nan)
     """What the time step adds, no part of ``std_err``; without it an estimate is nearer to continuous time; or NaN."""
     from_prior: float = lazy(math.nan)
@@ -95,7 +95,7 @@ class Cost(Listed):
     """Weighted sums of squared residuals."""
 
     state: float
-    """κ Σ|Δp|²; where the noise is estimated the squares of what disturbs the motion over its size."""
+    """κ Σ|Δp|²; with estimated noise the sum of squares of the process noise over its standard deviation."""
     observation: float
     """Σ|Δy/σ|²."""
     prior: float = 0.0
@@ -112,7 +112,7 @@ class Cost(Listed):
 
 @dataclass(frozen=True)
 class IterationRecord(Listed):
-    """One accepted iterate of the solver; the first is the initial guess."""
+    """One accepted iterate of the solver; the first is the initial value."""
 
     iteration: int
     cost: Cost
@@ -163,7 +163,7 @@ class Times(Listed):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Solution(LazyRecord, Tabular, DynamicsAndFriction):
-    """What a fit found: what ``problem.solve`` returns and ``spookid.load`` reads back. What it tells beyond the
+    """The result of a fit, which ``problem.solve`` returns and ``spookid.load`` reads back. What it reports beyond the
     estimates is computed when it is first asked for, once."""
 
     problem: str
@@ -185,13 +185,13 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
     cost: Cost
     """At the solution."""
     history: tuple[IterationRecord, ...]
-    """From the guess on."""
+    """From the initial values on."""
     parameters: Mapping[str, Estimate]
     """By name, as declared."""
     sensitivities: Sensitivities = lazy()
-    """Covariance of the estimates, and what the data do not see."""
+    """Covariance of the estimates, and unidentifiable directions."""
     influence: Influence = lazy()
-    """How the estimates hang on samples and settings."""
+    """How the estimates depend on samples and settings."""
     complementarity_residual: float = lazy(missing=math.nan)
     """Largest distance of impulses from the exact law of dry friction [N m s] or contacts [N s]; NaN without."""
     sticking: Mapping[str, float] = lazy(missing={})
@@ -205,7 +205,7 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
     trajectories: tuple[Trajectory, ...] = lazy()
     """Estimated motion, one for each recording."""
     disturbance: tuple[Disturbance, ...] = lazy((), missing=())
-    """What disturbs the motion, one of each trajectory; none if it was read from a folder that does not hold it."""
+    """Estimated process noise of each trajectory; empty if the folder of results does not hold it."""
     measured: tuple[MeasuredPoses, ...] = lazy((), missing=())
     """One of each trajectory; none if it was read from a folder that does not hold them."""
     dynamics: str = "weight"
@@ -213,7 +213,7 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
     log_likelihood: float = math.nan
     """Of the data, states integrated out: compares models at one step and choice of coordinates. NaN with a weight."""
     noise: tuple[Noise, ...] = ()
-    """What is random in the motion and in the sensors; empty with a given state weight."""
+    """Standard deviations of process and measurement noise; empty with a given `state_weight`."""
     choice: Choice | None = None
     """None where there was none."""
     findings: tuple[Finding, ...] = lazy((), missing=())
@@ -223,9 +223,9 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
     physical: Mapping[str, Derived] = lazy(missing={})
     """Mass, centre of mass, inertia about it of bodies with a FullInertia or coordinates of one: ``"link I_xx"``."""
     joints: Mapping[str, Derived] = lazy(missing={})
-    """Friction, springs and what drives a joint, as ``"elbow viscous"``: all that hangs on parameters."""
+    """Friction, springs and drives of joints, as ``"elbow viscous"``: all that depend on parameters."""
     base_parameters: Mapping[str, Derived] = lazy(missing={})
-    """Combinations of what is unknown of them that forces at the joints hang on, by name: what motion can tell."""
+    """Base parameters by name: the combinations of inertias that determine the forces at the joints."""
     source: str = ""
     """Path of the problem file that ``spookid solve`` was given, with ``::key`` if it holds several; else empty."""
     constraints: Mapping[str, ConstraintTension] = lazy(missing={})
@@ -237,7 +237,7 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
     basins: tuple[Basin, ...] = ()
     """Where several starts ended, the best first; empty if there was one start."""
     normaliser: Array | None = field(default=None, repr=False)
-    """Half the slope of the logarithms in −2 log L in free parameters, (n_p,), for fits that go on at this noise."""
+    """Half the slope of the logarithms in −2 log L in free parameters, (n_p,), for fits that continue at this noise."""
     clocks: tuple[Clock, ...] = field(default=(), repr=False)
     """Of what is lazy in this result and in the fits that led to it."""
 
@@ -263,9 +263,9 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
         for weak in self.sensitivities.weak:
             if weak.singular_value < UNSEEN and len(weak.direction) > 1:
                 names = ", ".join(weak.direction)
-                yield f"the data do not see that {names} change together, and a fit may run away along that"
+                yield f"the data do not determine a joint change of {names}, and a fit may diverge along it"
         if self.is_weighted:
-            yield "joints may be too stiff for the state weight: raise the compliance, or take a smaller weight"
+            yield "joints may be too stiff for `state_weight`: raise the compliance, or take a smaller weight"
         if self.status is Status.STALLED and self.sticking:
             yield "the friction width may be too small"
 

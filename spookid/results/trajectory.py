@@ -120,7 +120,7 @@ class MeasuredPoses:
 @dataclass(frozen=True)
 class EffortFit(Listed):
     """How far a measured torque or force of one recording is from what drives the estimated motion, both in mean over a
-    step, or half of one where steps of half the length have been fitted, too, to tell what the step adds."""
+    step, or half of one where steps of half the length have been fitted, too, for the discretization bias."""
 
     signal: str
     unit: str

@@ -24,8 +24,8 @@ from spookid.statistics.sensitivities import LEADS
 from spookid.tables.table import Block, Listed, Table, Tabular, by_rows, counted, quantity, superscripts
 
 Source = Literal["data", "prior", "given", "bound", "nothing"]
-"""Where a number comes from: mostly from the data, mostly from what was known beforehand, it was given, it is where its
-bound is, or nothing tells it."""
+"""Where a number comes from: mostly from the data, mostly from the prior, given, at its bound, or from nothing (not
+identifiable)."""
 
 
 def source(std_err: float, from_prior: float) -> Source:
@@ -42,7 +42,7 @@ class Value(Listed):
     estimate: float
     """Its value."""
     std_err: float
-    """Linearized, as of a parameter; NaN if the data do not see the expression, whatever they see of what is in it."""
+    """Linearized, as of a parameter; NaN if the data do not determine the expression."""
     reason: str = ""
     """Why ``std_err`` is NaN; empty if it is a number."""
     from_prior: float = math.nan
@@ -51,20 +51,20 @@ class Value(Listed):
 
 @dataclass(frozen=True)
 class Noise(Listed):
-    """One size of noise that was estimated, or given, together with the parameters."""
+    """A noise standard deviation, estimated with the parameters or given."""
 
     kind: str
-    """"disturbance" of the motion, or "sensor"."""
+    """"``"disturbance"`` (process noise) or ``"sensor"`` (measurement noise)."""
     names: tuple[str, ...]
-    """Hinges and free bodies whose disturbance it is, or the sensor's signal."""
+    """Hinges and free bodies with this process noise, or the signal of the sensor."""
     std: float
-    """Standard deviation: of a disturbance the random force or torque, in root mean square over a step; of a sensor
+    """Standard deviation: of process noise the random force or torque, in root mean square over a step; of a sensor
     that of a sample, in its signal's unit."""
     unit: str
     density: float
-    """Of a disturbance per √Hz, which no step changes; NaN for a sensor."""
+    """Spectral density of process noise per √Hz, independent of the step; NaN for a sensor."""
     error: float
-    """Standard error of its logarithm; NaN if it was given or is not seen."""
+    """Standard error of its logarithm; NaN if it was given or is not identifiable."""
     resolution: float = 0.0
     """Least step between the values of a sensor, 0 if they come in no steps."""
     given: bool = False
@@ -78,7 +78,7 @@ class Choice(Listed, Estimator):
     """Which of two estimators an answer is, and why; see ``spookid.estimation.estimator_choice``."""
 
     estimator: str
-    """"noise": what disturbs the motion was estimated; "hard": it was taken for none, errors are from stretches."""
+    """"``"noise"``: process noise was estimated; ``"hard"``: deterministic dynamics, errors by a block jackknife."""
     reason: str
     """In a few words."""
     differing: Mapping[str, float] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class Outlier(Listed):
     recording: str
     signal: str
     t: float
-    """Its stamp [s]."""
+    """Its timestamp [s]."""
     value: float
     """What was measured, in the signal's unit."""
     predicted: float
@@ -110,11 +110,11 @@ class Basin(Listed):
     outcome: str
     """A status in a word, or "failed"."""
     starts: tuple[int, ...]
-    """Their numbers, the best first; 0 is the problem's own guess."""
+    """Their numbers, the best first; 0 is the problem's own initial value."""
     costs: tuple[float, ...]
     """Of each."""
     log_likelihoods: tuple[float, ...]
-    """Likewise; NaN with a given state weight."""
+    """Likewise; NaN with a given `state_weight`."""
     parameters: Mapping[str, float]
     """Estimates of the best of them."""
     message: str
@@ -129,7 +129,7 @@ class Derived:
     estimate: float
     """In ``unit``."""
     std_err: float
-    """By the delta method, if parameters at a bound stay there; NaN if the data do not see it."""
+    """Standard error by the delta method, if parameters at a bound stay there; NaN if not identifiable."""
     reason: str
     """Why ``std_err`` is NaN; empty if it is a number."""
     unit: str
@@ -142,7 +142,7 @@ class Derived:
 
     @property
     def known_from(self) -> Source:
-        """ "data", "prior" or "nothing"; "given" if it hangs on fixed parameters only."""
+        """ "data", "prior" or "nothing"; "given" if it depends on fixed parameters only."""
         return "given" if self.std_err == 0 else source(self.std_err, self.from_prior)
 
 
@@ -178,7 +178,7 @@ class ConstraintTension(Listed):
 
 @dataclass(frozen=True, eq=False)
 class Disturbance(Tabular):
-    """Force or torque along each coordinate of one recording in mean over a step, as the data tell it.
+    """Estimated process noise of one recording: force or torque along each coordinate, in mean over a step.
 
     It is the mean, and the standard deviation, of what is random in the motion if all data are given, for noise of the
     sizes that were found. Where loops close or constraints hold it is projected as (36) of Martinez, Tonneau and
@@ -214,7 +214,7 @@ class Disturbance(Tabular):
             error = self.std_err[:, i][np.isfinite(self.std_err[:, i])]
             typical = quantity(float(np.median(error)), unit) if error.size else "not known"
             rows.append((label, quantity(rms(self.value[:, i]), unit), typical))
-        title = f"{self.name}: what disturbs the motion" + (f"; {self.reason}" if self.reason else "")
+        title = f"{self.name}: process noise" + (f"; {self.reason}" if self.reason else "")
         return [title, Table(("coordinate", "rms", "standard error (median)"), rows)]
 
     def records(self) -> Sequence[dict[str, Any]]:

@@ -86,7 +86,7 @@ def some_of(names: Sequence[str], every: Sequence[str]) -> str:
 def weight_words(dynamics: str, weight: float) -> str:
     """Where the weight of the equations of motion comes from, as a setting."""
     fixed = {"estimated": "noise estimated", "hard": "deterministic dynamics"}
-    return fixed.get(dynamics) or f"state weight κ = {number(weight, 6)}"
+    return fixed.get(dynamics) or f"weight κ = {number(weight, 6)}"
 
 
 def reported(noise: Sequence[Noise]) -> list[Noise]:

@@ -9,7 +9,7 @@ respect to translations, M(v₊ − v) = −h ∂U + Gᵀλ; for rotations the m
 next, and the change of frame over a step of angle hω contributes −h ω × Jω up to terms of third order. Taken at the
 midpoint velocity v̄ = (v + v₊)/2, that term does no work on v̄: for a free body ½ω₊ᵀJω₊ − ½ωᵀJω = ω̄ᵀJ(ω₊ − ω) = 0,
 kinetic energy is kept exactly. Dissipation at v̄ makes the step symmetric in time, hence of second order; the small-
-angle difference (3.24) in the place of the logarithm would leave an error of (hω)²/6 in every velocity.
+angle difference (3.24) instead of the logarithm would leave an error of (hω)²/6 in every velocity.
 
 Dry friction is the mean over all velocities between v and v₊, symmetric like the rest, so that the order is two through
 every reversal of a joint too, however sharp it is (``DryFriction``). A simulation with friction that sticks has it
@@ -236,7 +236,8 @@ class Leapfrog(JointScheme["_Step"]):
         return hats(mean, late)
 
     def factors(self, model: Model, settings: Settings) -> list[Factor]:
-        """The random rows of each step, how coordinates follow rates, what constraints hold, and the first rates."""
+        """The weighted residuals of each step, how coordinates follow rates, what constraints hold, and the first
+        rates."""
         step = self.step(model, settings)
         impulse = step.impulse(self).written_in(step.symbols, step.values)
         held = [step.first(), *step.rolling()] if step.joints.closing else []

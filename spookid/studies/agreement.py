@@ -123,8 +123,8 @@ class Agreement(Tabular):
             return ""
         larger = times(self.ratio, "larger", "smaller")
         return (
-            "The errors are those of the jackknife over stretches of each recording: do recordings differ by more than "
-            f"their stretches do? By standard errors, which presume white noise and are {larger}: "
+            "The errors are those of the jackknife over blocks of each recording: do recordings differ by more than "
+            f"their blocks do? By standard errors, which presume white noise and are {larger}: "
             f"{self.standard.verdict}"
         )
 

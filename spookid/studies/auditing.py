@@ -58,7 +58,7 @@ class Drift(Listed):
     """By Richardson's formula to step 0 with that order; the last estimate if nothing moves; NaN if no order is
     seen. Of what ``solve`` extrapolates the estimate that it gives with half the step."""
     solved: float = math.nan
-    """The estimate that ``solve`` gives with the step h; NaN with a given state weight, where it is the first one."""
+    """The estimate that ``solve`` gives with the step h; NaN with a given `state_weight`, where it is the first one."""
 
     @property
     def off(self) -> float:
@@ -291,7 +291,7 @@ def answer(audit: Audit, label: str, columns: int = WIDTH) -> Answer:
     return Answer(
         audit.problem,
         as_text(audit.blocks(), columns),
-        audit.verdict,
+        f"{audit.problem}: {audit.verdict}",
         [block for block in audit.blocks() if isinstance(block, Table)],
         {
             "steps": audit.steps,

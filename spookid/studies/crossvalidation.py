@@ -40,7 +40,7 @@ _LIKELY_MEANING = (
     "again."
 )
 _AIC_MEANING = (
-    "log L: of all recordings together; k: parameters, sizes of noise among them; AIC = −2 log L + 2k, less is\n"
+    "log L: of all recordings together; k: parameters and noise standard deviations; AIC = −2 log L + 2k, less is\n"
     "better. Of nested models −2 log L falls, if the smaller one is right, by chi-square with as many degrees of\n"
     "freedom as the larger one has parameters more."
 )
@@ -55,7 +55,7 @@ class Score(Listed):
     on: str
     """Recording that is explained."""
     cost: float
-    """−2 log L, or with a given state weight the cost of the estimated states over the number of steps."""
+    """−2 log L, or with a given `state_weight` the cost of the estimated states over the number of steps."""
     status: Status
 
 
@@ -81,7 +81,7 @@ class CrossValidation(Tabular, DynamicsAndFriction):
     log_likelihood: float = math.nan
     """Of the fit to all recordings together; NaN where there is no likelihood."""
     count: int = 0
-    """Parameters of that fit, sizes of noise among them."""
+    """Number of parameters and noise standard deviations of that fit."""
     together: Status | None = None
     """How that fit ended; None if there is none."""
     overdispersion: float = 1.0
@@ -288,7 +288,7 @@ def _ordered(models: Sequence[CrossValidation]) -> str:
         ratio = first.score / first.cost if first.cost > 0 else math.nan
         return f"On recordings it was not fitted to, {first.name} costs {ratio:.2f} times as much as on its own."
     if len({(m.dynamics, str(m.state_weight), m.step, m.sigmas, m.recordings) for m in models}) > 1:
-        return "No verdict: the models differ in state weight, step, sigma or recordings, so their scores do."
+        return "No verdict: the models differ in `state_weight`, step, sigma or recordings, so their scores do."
     best, *others = sorted(models, key=lambda model: model.aic if likely else model.score)
     if not likely:
         parts = [f"By cross-validation {best.name} is best (CV {best.score:.3g})"]

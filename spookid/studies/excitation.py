@@ -48,7 +48,7 @@ _RANDOM = 10
 """Random motions that show which directions are identifiable."""
 
 Progress = Callable[[int, int, float], None]
-"""Told the number of the start from 1 on, its iterations and the criterion."""
+"""A function of the number of the start, from 1 on, its iterations and the criterion."""
 
 
 @checked
@@ -85,7 +85,7 @@ def excite(
         basis: ``"fourier"`` or ``"bspline"``.
         harmonics: the highest frequency is that many periods in the duration; splines have as many coefficients.
         starts: random motions within the limits that a search begins from; the best is taken.
-        max_iterations: of each search at the most. A search ends where it converges; a notice reports one that does
+        max_iterations: of each search at the most. A search ends where it converges; `notices` report one that does
             not. 0 returns the best of the random motions.
         seed: of the random motions.
         initial: a pose around which motions are planned, as of ``simulate``, and where contacts stand; None: joints in
@@ -207,7 +207,7 @@ class _Plan:
         )
 
     def search(self, criterion: Criterion, rng: np.random.Generator) -> tuple[Search, tuple[str, ...]]:
-        """With notices of what no motion shows."""
+        """With `notices` of what no motion identifies."""
         problem, bounds = self.problem, self.limits.bounds(self.problem)
         finite = np.isfinite(bounds.position).all(axis=0)
         middle = np.where(finite, np.where(finite, bounds.position, 0.0).mean(axis=0), 0.0)
@@ -271,8 +271,8 @@ def _named(problem: Problem, names: Sequence[str], wanted: Sequence[str], seen: 
             )
         if not seen[names.index(name)]:
             raise ProblemError(
-                f"{problem.place}: criterion names {name!r}, of which joint motions within these limits tell next to "
-                "nothing; leave it out, or fix what it cannot be told from"
+                f"{problem.place}: criterion names {name!r}, which joint motions within these limits barely "
+                "determine; leave it out, or fix the parameters that it is correlated with"
             )
     return np.array([name in wanted for name in names])
 

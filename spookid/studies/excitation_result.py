@@ -62,9 +62,9 @@ class Excitation(Tabular):
     ends: tuple[str, ...]
     """How each search ended, in the words of IPOPT."""
     directions: int
-    """That motions or what is known beforehand show, which is what −log det counts."""
+    """Number of directions that motions or priors identify, which −log det counts."""
     declared: Problem = field(repr=False)
-    """The problem, at the guesses that the motion was designed for."""
+    """The problem, at the initial values that the motion was designed for."""
     initial: Initial = field(repr=False)
     """Its home pose."""
     interrupted: bool = False
@@ -83,7 +83,7 @@ class Excitation(Tabular):
         return [i for i, label in enumerate(self.labels) if label in labels]
 
     def blocks(self) -> Sequence[Block]:
-        """Verdict, notices, standard errors to expect, extremes with their limits, and facts."""
+        """Verdict, remarks, standard errors to expect, extremes with their limits, and facts."""
         return self.page()
 
     def page(self, verbose: bool = False) -> list[Block]:

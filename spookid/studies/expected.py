@@ -51,7 +51,7 @@ class ExpectedErrors(Tabular):
     values: Array
     """At which they are, (n,)."""
     before: Array
-    """What is known beforehand: by priors, or by a solution; infinite where nothing is, (n,)."""
+    """Standard errors before the motion: of priors or of a solution; infinite without either, (n,)."""
     after: Array
     """What a fit of the motion, with that, is expected to report; NaN where there is a reason, (n,)."""
     reasons: Mapping[str, str]
@@ -79,8 +79,8 @@ class ExpectedErrors(Tabular):
         return self.after / self.sizes
 
     def repetitions(self, name: str, error: float) -> float:
-        """How often the motion has to be made until the error of a parameter is below another; infinite if no number
-        of repetitions comes there. Fractions stand for shares of one.
+        """Number of repetitions of the motion until the error of a parameter is below a limit; infinite if no number
+        suffices. It may be a fraction.
 
         Args:
             error: [the parameter's unit].
@@ -191,19 +191,19 @@ def expected_errors(
 
     Args:
         planned: the motion, with all signals of the problem (``planned_recording`` makes it of joint angles).
-        noise: sizes by name: standard deviations of signals in their units, disturbances of joints [N m/√Hz or N/√Hz];
+        noise: standard deviations of signals in their units and process noise of joints [N m/√Hz or N/√Hz], by name;
             or a solution, for those that it found. What it does not name is as the problem declares it, else as
             ``known`` has found it.
-        known: a solution of the same mechanism: its estimates are where the errors are asked for, and what it knows
-            counts as known beforehand, instead of the priors.
+        known: a solution of the same mechanism: errors are predicted at its estimates, and its covariance is the prior,
+            instead of the declared priors.
 
     Raises:
-        ProblemError: for a problem with a given state weight, for noise of unknown size, and as ``Problem``.
+        ProblemError: for a problem with a given ``state_weight``, for unknown noise, and as ``Problem``.
     """
     if not problem.estimates_noise:
         raise ProblemError(
-            f"{problem.place}: Problem {problem.name!r} has a state weight, which says nothing of the size of the "
-            "noise; leave it out, and errors can be predicted"
+            f"{problem.place}: Problem {problem.name!r} has a given state_weight, so that the noise is "
+            "unknown; leave it out to predict errors"
         )
     refuse_contacts(problem, "errors that are predicted")
     if not (noise is None or isinstance(noise, (Solution, Mapping))):
@@ -261,7 +261,7 @@ def _percent(share: float) -> str:
 
 
 def at_estimates(problem: Problem, known: Solution | None) -> Problem:
-    """The problem with the estimates of a solution for guesses, as far as it has them."""
+    """The problem with the estimates of a solution as initial values, as far as it has them."""
     if known is None:
         return problem
     said = {p.name: known.values[p.name] for p in problem.parameter_set.declared if p.name in known.values}
@@ -294,7 +294,7 @@ def knowledge(names: Sequence[str], prior: Array, known: Solution | None) -> Arr
 
 def known_noise(problem: Problem, random: Sequence[NoiseSize], noise: Noises, known: Solution | None) -> list[Noise]:
     """The noise of a problem as it is given, else as it is declared, else as a solution has found it; that of measured
-    efforts as an effort at the problem's guesses.
+    efforts as an effort at the problem's initial values.
 
     Raises:
         ProblemError: if one is missing, or a name is none.
@@ -311,7 +311,7 @@ def known_noise(problem: Problem, random: Sequence[NoiseSize], noise: Noises, kn
 
 def effort_densities(problem: Problem, planned: Recording, noise: Noises, known: Solution | None) -> Array:
     """Spectral densities of what is random in the effort along each joint's coordinate, then in force and torque on
-    free bodies, (n_s + 6 n_f,) [N m/√Hz or N/√Hz]: the noise of its measurement, or the disturbance of its motion.
+    free bodies, (n_s + 6 n_f,) [N m/√Hz or N/√Hz]: the noise of its measurement, or the process noise.
 
     Raises:
         ProblemError: if one is unknown or zero.
@@ -359,7 +359,7 @@ def _noise(
         value = size.given if moving else ratio * size.given / size.averaging
     value = found.get((size.kind, name)) if value is None else value
     if value is None:
-        what = "disturbance of joint" if moving else "signal"
+        what = "joint" if moving else "signal"
         raise ProblemError(
             f"{problem.place}: the noise of {what} {name!r} is not known; declare it, give its size with noise= (of a "
             f"command --noise {name}=SIZE), or a solution that has found it"

@@ -1,7 +1,7 @@
 """What a study of a command works with: a problem of a file, and fits that the command keeps.
 
-What is done by the time a command is interrupted is kept beside its folder until this is written: the same command goes
-on from there, to the same digits.
+What is done by the time a command is interrupted is kept beside its folder until this is written: the same command
+continues there, to the same digits.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ class Job(ABC):
 
 
 def changed(problem: Problem, arguments: Namespace) -> Problem:
-    """The problem with the settings and, unless it is to be simulated, the guesses of the command line."""
+    """The problem with the settings and, unless it is to be simulated, the initial values of the command line."""
     given = {name: getattr(arguments, name, None) for name in _SETTINGS}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if arguments.stepper is not None:

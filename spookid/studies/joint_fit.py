@@ -95,13 +95,13 @@ def solve_jointly(
     Args:
         problem: the path of a problem file, ``PROBLEM.py`` or ``PROBLEM.py::key``, which workers load themselves; a
             Problem is fitted in this process. Its recordings may be ``RecordingFiles``.
-        folder: where states lie while the fit runs, for all workers, and what a fit that was ended goes on from; it is
-            not removed. It may be new, empty, or that of an earlier joint fit. None: a folder of its own, which is
-            removed; an executor needs one that its workers see.
+        folder: where states are kept while the fit runs, for all workers, and from which an interrupted fit continues;
+            it is not removed. It may be new, empty, or that of an earlier joint fit. None: a folder of its own, which
+            is removed; an executor needs one that its workers see.
         jobs: worker processes, each of which holds one recording at a time. The digits are the same for any number.
         executor: works instead of them, such as one of a cluster.
         callback: called with every accepted iterate.
-        initial, fixed: guesses and parameters to hold, as in ``Problem``.
+        initial, fixed: initial values and parameters to hold, as in ``Problem``.
         settings: of the problem and the solver, texts and numbers as in ``sweep``.
 
     Returns:
@@ -153,7 +153,7 @@ def planned(source: Source, folder: Path, pool: WorkerPool) -> JointPlan:
 
 
 def fit_jointly(plan: JointPlan, pool: WorkerPool, callback: Callback | None = None) -> Solution:
-    """Fit all recordings together, or go on with a fit that was begun in the folder of the plan.
+    """Fit all recordings together, or continue a fit that was begun in the folder of the plan.
 
     Raises:
         ProblemError: as ``solve``, or for a recording that does not fit the problem.

@@ -171,7 +171,7 @@ class _Share:
     folder: Path
 
     def prepared(self) -> Sums:
-        """Its chain and its guess written, unless they are there; and how large it is."""
+        """Its chain and its initial values written, unless they exist; and how large it is."""
         if not self._chain.exists():
             self._begin()
         kept = self._kept()
@@ -204,7 +204,7 @@ class _Share:
 
     @property
     def trials(self) -> tuple[Trials, Point]:
-        """What fits its states, and where they are: at the guess, if they were lost."""
+        """What fits its states, and where they are: at the initial values, if they were lost."""
         asked, place = self.asked, _states(self.folder, self.number, self.asked.base)
         if not (place.exists() and self._chain.exists()):
             self._begin()

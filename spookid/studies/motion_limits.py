@@ -189,7 +189,7 @@ class MotionLimits(metaclass=Checked):
         if endless := [n for n, most in zip(labels, rate, strict=True) if math.isinf(most) and n in driven]:
             raise ProblemError(
                 f"{problem.what}: nothing limits the rate of {endless[0]!r}, and faster "
-                f"motions tell ever more; give it, as of a command --rate-limit {endless[0]}=1.5"
+                f"faster motions always identify more; give it, as of a command --rate-limit {endless[0]}=1.5"
             )
         pairs = [self.position.get(label, (-math.inf, math.inf)) for label in labels]
         walls = [pair for box in self.place.values() for pair in box]

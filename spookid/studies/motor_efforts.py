@@ -114,9 +114,9 @@ def inverse_dynamics(
     Dry friction is smooth, of the problem's ``friction_width`` or 1 % of the motion's rms rate, as in a fit.
 
     Args:
-        parameters: a Solution for its estimates, or values by name; None: the problem's guesses. A motion, and a
-            recording that is none of the problem's, have no part in what is known of single recordings: of Parameters
-            with ``per="recording"`` give what holds for it, as ``{**solution.values, "offset": 0.1}``.
+        parameters: a Solution for its estimates, or values by name; None: the problem's initial values. For a
+            motion, or a recording that is not of the problem, give values of Parameters with ``per="recording"``, as
+            ``{**solution.values, "offset": 0.1}``.
         recording: one of the problem's, by its number, or another one with the signals of the problem's sensors.
         motion: positions, rates and accelerations of all joints, (N, n) each, in the order of the model's joints; of
             hinges and sliders alone. Then nothing is filtered, and nothing measured.
@@ -167,15 +167,15 @@ def check_tree(problem: Problem) -> None:
     model, what = problem.model, problem.what
     if model.has_loops or model.ties or model.is_unilateral:
         raise ProblemError(
-            f"{what} closes loops, or has constraints, limits or contacts, whose forces no motion tells from those of "
-            "motors; inverse dynamics are for trees of joints"
+            f"{what} closes loops, or has constraints, limits or contacts, whose forces no motion distinguishes from "
+            "those of motors; inverse dynamics need a tree of joints"
         )
     labels = [motor.label for motor in model.motors]
     for motor in model.motors:
         if labels.count(motor.label) > 1:
             raise ProblemError(
-                f"{motor.place}: Motor drives {motor.label!r} beside another one; inverse dynamics tell what both do "
-                "together, so declare one"
+                f"{motor.place}: two Motors drive {motor.label!r}, of which inverse dynamics determine the sum only; "
+                "declare one"
             )
 
 
@@ -201,7 +201,7 @@ def _given(problem: Problem, motion: Moving) -> Measured:
     if any(len(joint.coordinates) != 1 for joint in model.joints) or any(body.free for body in model.bodies):
         raise ProblemError(
             f"{problem.what} has joints of several coordinates or of none, or free bodies; "
-            "give a recording in the place of motion"
+            "give a recording instead of motion"
         )
     try:
         arrays = [np.atleast_2d(np.asarray(part, dtype=np.float64)) for part in motion]

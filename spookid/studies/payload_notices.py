@@ -34,7 +34,7 @@ from spookid.studies.payload_rows import PayloadRows
 from spookid.tables.table import counted, number, superscripts, uncertain
 
 _WIDE = 10.0
-"""Magnitudes of a parameter within which it is known, in directions that the fit does not see."""
+"""Standard deviation of the prior in unidentifiable directions of the fit [magnitudes of the parameter]."""
 _SAME = 1e-9
 """Share by which estimates may differ that are the same."""
 

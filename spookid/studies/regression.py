@@ -67,7 +67,7 @@ class Regression(Tabular):
     errors: Array
     """Root mean square of what is left of each, of every sample [N m or N, or J over half a period of the cutoff]."""
     held: tuple[str, ...]
-    """Free Parameters that are taken at their guesses."""
+    """Free Parameters that are held at their initial values."""
     condition: float
     """Condition number of the columns, each over its length."""
     coefficients: Array
@@ -129,7 +129,7 @@ class Regression(Tabular):
             f"{self.cutoff:g} Hz, condition number {written(self.condition, 3)}."
         )
         remarks = ["Noise of positions and rates biases a regression; its standard errors know of efforts alone."]
-        remarks += [f"Taken at their guesses: {', '.join(self.held)}."] if self.held else []
+        remarks += [f"Held at their initial values: {', '.join(self.held)}."] if self.held else []
         return [title, Table(heads, rows, left=(3, 4)), left, *remarks]
 
     def records(self) -> Sequence[dict[str, Any]]:
@@ -161,7 +161,7 @@ def regress(
     Every coordinate needs a ``JointPosition``; its effort is that of its motors, none if there is no motor.
 
     Args:
-        solution: of the problem, to stand beside.
+        solution: a solution of the problem, to compare with.
         method: ``"inverse-dynamics"``, a row for each coordinate; ``"energy"``, one row: work of motors, less what
             kinetic energy has gained and all else has taken, which needs no accelerations.
         filter: ``"butterworth"`` of second order, forward and back, or ``"savgol"``, polynomials of fourth order over a

@@ -187,7 +187,7 @@ class SweepPoint(Listed):
     seconds: float
     """Wall time of the whole solve [s]."""
     log_likelihood: float = math.nan
-    """NaN with a given state weight."""
+    """NaN with a given `state_weight`."""
     notices: tuple[str, ...] = ()
     """Those of the solution that put it in doubt."""
 
@@ -337,7 +337,7 @@ def solve_point(
     """Solve a variant of ``problem`` at a point of the grid; whatever goes wrong is in the answer.
 
     Args:
-        near: estimates of a neighbour to begin from; if that does not converge, the variant's own guesses do.
+        near: estimates of a neighbour to begin from; if that does not converge, from the variant's own initial values.
 
     Raises:
         KeyboardInterrupt: if the solve was interrupted.

@@ -226,7 +226,7 @@ def sweep(
         executor: any executor of ``concurrent.futures`` instead of worker processes, such as one of a cluster.
             Its workers must find the problem file at the same path.
         seen: called with each point as it is known, and whether it was known before.
-        initial, fixed: guesses and parameters to hold at all points, as in ``Problem``.
+        initial, fixed: initial values and parameters to hold at all points, as in ``Problem``.
         settings: settings at all points, texts and numbers as in ``over``.
 
     Raises:

@@ -260,7 +260,7 @@ def test_what_cannot_be_told_is_refused(folder: Path, capsys: pytest.CaptureFixt
     (folder / "bad.json").write_text('{"arm": {"parameters": ["a"]}}', encoding="utf-8")
     (folder / "thin.csv").write_text("t,q_0,q_1,q_2\n0,0,0,0\n1,0,0,0\n", encoding="utf-8")
     commands = [
-        (("loaded.csv", "--calibration", str(folder / "bad.json")), "lacks 'fitted'"),
+        (("loaded.csv", "--calibration", str(folder / "bad.json")), "has no 'fitted'"),
         (("thin.csv",), "has no 'i_0', which 'arm' was fitted with"),
         (("loaded.csv", "--out", "x.txt"), "ends in .json"),
         (("loaded.csv", "--problem", str(folder / "none.py")), "cannot be read"),
