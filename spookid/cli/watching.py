@@ -235,7 +235,7 @@ def _leading(rows: Iterator[Row], seconds: float, path: Path) -> list[Row]:
 
 
 def _is_hardly_known(noise: Noise) -> bool:
-    """True if the size of some noise may as well be half as large again, or was not seen."""
+    """True if the size of some noise may as well be half as large again, or was not identifiable."""
     return not noise.given and not 2 * noise.error < math.log(_ROUGHLY)
 
 

@@ -270,7 +270,7 @@ class Graph(Tabular, metaclass=Checked):
         return ca.Function("slopes", [x, stacked(self.parameters)], [ca.densify(whole)])
 
     def _check_start(self, problem: Transcription, point: Point) -> None:
-        """Refuse constraints of which some follow from others, and hard rows that cannot all hold."""
+        """Refuse constraints of which some follow from others, and equality constraints that cannot all hold."""
         if "q" in self.variables.names:
             (slopes,) = self._slopes(self.variables.read(point.states[0])["q"][:1], point.parameters)
             slopes = slopes[: len(slopes) - len(self.system.independent)]

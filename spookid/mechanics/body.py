@@ -156,7 +156,7 @@ GROUND = Body("GROUND", mass=1, inertia=(1, 1, 1))
 """The inertial frame. It does not move; its mass and inertia take no part in anything."""
 
 
-_EVEN = 1e-3  # weight of masses that are alike where the guess does not tell them
+_EVEN = 1e-3  # weight of masses that are alike where the initial value does not tell them
 _FAR = 2.0  # ratio of masses, or of traces of inertias, from which on a body is another one
 
 
@@ -231,7 +231,7 @@ def _columns(points: Array) -> Array:
 
 
 def _start(columns: Array, guess: FullInertia) -> Array:
-    """Masses whose π is nearest to that of the guess, each entry over its size."""
+    """Masses whose π is nearest to that of the initial value, each entry over its size."""
     wanted = at_guess(guess.pi)
     sizes = np.maximum(np.abs(columns).max(axis=1) * wanted[0], 1e-300)
     count = columns.shape[1]
@@ -242,7 +242,7 @@ def _start(columns: Array, guess: FullInertia) -> Array:
 
 
 def _check_near(pi: Array, guess: FullInertia, what: str) -> None:
-    """Refuse points whose nearest body is another than that of the guess."""
+    """Refuse points whose nearest body is another than that of the initial value."""
     wanted = at_guess(guess.mass).item(), np.trace(at_guess(guess.inertia))
     mass = float(pi[0])
     size = float(np.sum(pi[4:7]) - 2 * np.sum(pi[1:4] ** 2) / mass) if mass > 0 else 0.0

@@ -324,7 +324,7 @@ class _Angle(PlanarConstraint):
     The paper has two rows, x_j − x_i − L cos θ and y_j − y_i − L sin θ, and takes the one whose derivative in θ is the
     larger. This is one row for every θ: with the unit vector e along θ and the span d of the link, atan2(e × d, e · d)
     is the angle from e to d itself. Its derivative in θ is −1 everywhere; it vanishes at the right angle only, where
-    each of the two others has a second, wrong one; and as it is taken modulo a turn, θ may go on over any number of
+    each of the two others has a second, wrong one; and as it is taken modulo a turn, θ may continue over any number of
     turns. It jumps where θ is off by half a turn, where no row could tell which way is right.
     """
 

@@ -1,4 +1,5 @@
-"""What estimates say of other numbers: sizes of noise, values of expressions, and physical quantities of bodies.
+"""What estimates say of other numbers: noise standard deviations, values of expressions, and physical quantities of
+bodies.
 
 What disturbs a motion beside all that a model has: forces and torques along its coordinates, with their errors.
 

@@ -1,13 +1,13 @@
 """Cross-validation as in sections 4.5 and 4.6 of the paper: a model tuned on one recording, judged on the others.
 
 The model is fitted to each recording by itself. With the parameters fixed at those estimates, the states of every other
-recording are estimated by the same method, and so is its noise unless the state weight is given. The score is −2 log L
-of that or, with a given state weight, the cost over the number of steps.
+recording are estimated by the same method, and so is its noise unless the weight κ is given. The score is −2 log L
+of that or, with a given weight κ, the cost over the number of steps.
 
 Where there is a likelihood, models are ordered by Akaike's information criterion, −2 log L + 2k of the fit to all
-recordings together: k parameters, sizes of noise among them. The score says the same with fewer presumptions and less
-power. Of nested models −2 log L falls, if the smaller one is right, by chi-square with as many degrees of freedom as
-the larger one has parameters more.
+recordings together: k parameters, noise standard deviations among them. The score says the same with fewer presumptions
+and less power. Of nested models −2 log L falls, if the smaller one is right, by chi-square with as many degrees of
+freedom as the larger one has parameters more.
 """
 
 from __future__ import annotations
@@ -254,7 +254,7 @@ def _score(solution: Solution, fitted: str, on: str) -> Score:
 
 
 def _count(solution: Solution) -> int:
-    """Parameters and sizes of noise that were estimated."""
+    """Parameters and noise standard deviations that were estimated."""
     sizes = sum(not noise.given for noise in solution.noise)
     return sum(not estimate.fixed for estimate in solution.parameters.values()) + sizes
 

@@ -246,7 +246,7 @@ class _Plan:
 
 
 def _seen(data: Array, known: Array) -> tuple[Array, Mask]:
-    """Directions that motions or what is known beforehand show, and the parameters whose errors motions lessen."""
+    """Directions that motions or what is known from the prior show, and the parameters whose errors motions lessen."""
     sizes, directions = np.linalg.eigh(data + known)
     shown = directions[:, sizes > SHOWN * max(float(sizes[-1]), 1e-300)]
     hidden = 1 - np.sum(shown**2, axis=1) > UNSEEN

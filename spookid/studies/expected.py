@@ -222,7 +222,7 @@ def expected_errors(
             f"{problem.place}: the motion does not determine the states: {error}; lengthen it, or add sensors"
         ) from None
     free = assembly.transcription.free_directions(point.parameters)
-    free = replace(free, held=np.zeros_like(free.held))  # a guess at its bound is no estimate that data hold there
+    free = replace(free, held=np.zeros_like(free.held))  # an initial value is no estimate at a bound
     statistics = a_posteriori(assembly, point, free).statistics
     if statistics is None:
         raise ProblemError(f"{problem.place}: the motion does not determine the states; measure more of them")

@@ -1,10 +1,11 @@
 """Joint fits of more recordings than one process holds: states are eliminated where recordings lie, sums travel.
 
-The first recordings are fitted as usual: their fit says what the problem is made of (steps, rows, sizes of noise
-apart or together, the estimator) and where to begin. From there the likelihood of all is maximized (``joint_search``),
-or with given weights the least squares are sought; both see recordings as sums only (``joint_fit_worker``), which are
-taken in their order, so that all digits are the same for any number of workers. Where estimates of continuous time are
-asked for, this is done with half the step, then with the whole one at the noise that was found.
+The first recordings are fitted as usual: their fit says what the problem is made of (steps, rows, noise standard
+deviations apart or together, the estimator) and where to begin. From there the likelihood of all is maximized
+(``joint_search``), or with given weights the least squares are sought; both see recordings as sums only
+(``joint_fit_worker``), which are taken in their order, so that all digits are the same for any number of workers. Where
+estimates of continuous time are asked for, this is done with half the step, then with the whole one at the noise that
+was found.
 """
 
 from __future__ import annotations

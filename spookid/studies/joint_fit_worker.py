@@ -1,8 +1,9 @@
 """What workers do in a joint fit: each recording's states are fitted where it lies, and sums of n_p × n_p travel.
 
-A recording is prepared once: its chain and its guess of the motion go into a folder that all workers see. A pass then
-takes some recordings, one at a time, with parameters and sizes of noise: states are read, fitted and written, and what
-the likelihood sums over recordings is returned. So a worker holds one recording, whatever their number.
+A recording is prepared once: its chain and its initial value of the motion go into a folder that all workers see. A
+pass then takes some recordings, one at a time, with parameters and noise standard deviations: states are read, fitted
+and written, and what the likelihood sums over recordings is returned. So a worker holds one recording, whatever their
+number.
 """
 
 from __future__ import annotations
@@ -179,7 +180,7 @@ class _Share:
         return {("steps",): kept.steps, ("rows",): rows, ("outliers",): kept.outliers}
 
     def _begin(self) -> None:
-        """Read it, and write its chain and its guess."""
+        """Read it, and write its chain and its initial value."""
         several = self.problem.recordings
         read = several.read(self.number) if isinstance(several, RecordingFiles) else several[self.number]
         problem = self.assembly.problem

@@ -219,7 +219,7 @@ def _warned(job: Job) -> Iterator[None]:
 
 
 def _initial(problem: Problem, solution: Solution | None, index: int) -> Initial:
-    """The first state that was estimated for the same stretch of motion, if there is one."""
+    """The first state that was estimated for the same part of the motion, if there is one."""
     found: Iterable[Any] = solution.trajectories if solution else ()
     if problem.recordings:
         recording, slack = problem.recordings[index], 1e-6 * problem.step

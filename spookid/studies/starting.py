@@ -1,4 +1,4 @@
-"""Several starts: guesses drawn at random, a solve from each, and the minima where they end.
+"""Several starts: initial values drawn at random, a solve from each, and the minima where they end.
 
 Each start is a point of a sweep over ``start``, so that they are solved in parallel, kept, and gone on with. The answer
 is the best that converged; where workers have found it, it is solved once more in whole. (Its figure is the waterfall

@@ -1,6 +1,6 @@
-"""Solving the points of a sweep: in parallel, each kept in a file once it is solved, so that a sweep can go on.
+"""Solving the points of a sweep: in parallel, each kept in a file once it is solved, so that a sweep can continue.
 
-What a sweep leaves behind: a small file for every point, so that it can go on, and the whole at the end.
+What a sweep leaves behind: a small file for every point, so that it can continue, and the whole at the end.
 
 ``points/*.json`` are written one by one as points are solved. ``sweep.json``, ``sweep.csv``, ``sweep.txt`` and the
 figures are written from them when all are there; until then ``sweep.json`` says that the sweep is not complete.

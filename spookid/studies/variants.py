@@ -4,8 +4,8 @@ A study makes its fits by a ``Fit``. ``Chosen`` is what the fit of the problem i
 A ``Variant`` is what is changed: settings, parameters and initial values, by name.
 
 Initial values may be drawn at random: from a parameter's prior, its two bounds, or else a decade to either side of the
-guess. A parameter with a guess of zero is drawn by the size with which it would make up a tenth of what the recorded
-motion takes, of what its sensor shows, or, of a delay, of a period of the cutoff.
+guess. A parameter with an initial value of zero is drawn by the size with which it would make up a tenth of what the
+recorded motion takes, of what its sensor shows, or, of a delay, of a period of the cutoff.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ def _drawn(parameter: Parameter, guess: float, rng: np.random.Generator) -> floa
 
 
 def _size(problem: Problem, parameter: Parameter) -> float:
-    """Of a parameter with a guess of zero.
+    """Of a parameter with an initial value of zero.
 
     Raises:
         ProblemError: if it is not known.
@@ -257,8 +257,8 @@ def _size(problem: Problem, parameter: Parameter) -> float:
 
 @lru_cache(maxsize=1)
 def _sizes(problem: Problem) -> dict[str, float]:
-    """With which each declared parameter makes up a tenth of the whole at the guesses; 0 if the motion does not depend
-    on it, infinite if that is not known."""
+    """With which each declared parameter makes up a tenth of the whole at the initial values; 0 if the motion does not
+    depend on it, infinite if that is not known."""
     from spookid.estimation.explained import Balance  # which few starts need
 
     shown = all_predicted(problem.channels, State.symbols(problem.model))

@@ -172,7 +172,9 @@ def test_minima_are_told_apart_and_what_failed_is_named() -> None:
     assert [one.starts for one in found] == [(2, 1), (3,), (0,), (4,), (5,)]
     assert [one.outcome for one in found] == ["converged"] * 3 + ["stalled", "failed"]
     assert found[0].message == Status.CONVERGED.advice
-    assert found[1].message.endswith("It is as likely as the best, with other estimates: the data do not distinguish them.")
+    assert found[1].message.endswith(
+        "It is as likely as the best, with other estimates: the data do not distinguish them."
+    )
     assert found[2].message.endswith("It is not the answer: its log-likelihood is 40.2 below that of the best. odd")
     assert found[3].message == Status.STALLED.advice
     assert found[4].message == "no solution"
