@@ -37,7 +37,7 @@ class Sensor(metaclass=Checked):
             def predicted(self, state):
                 return casadi.asin(state.axes(self.frame)[2, 0])
 
-    ``predicted`` may hold Parameters. What it gives is multiplied by ``scale``, and ``offset`` is added.
+    ``predicted`` may hold Parameters. The predicted value is multiplied by ``scale``, and ``offset`` is added.
     """
 
     signals: Any
@@ -76,12 +76,12 @@ class Sensor(metaclass=Checked):
 
     @property
     def title(self) -> str:
-        """What it measures, for people."""
+        """Name of the measured quantity."""
         return self.said.format(self) or type(self).__name__
 
     @abstractmethod
     def predicted(self, state: State) -> Any:
-        """What is true of it: a scalar, or one value for each of its signals."""
+        """The true value: a scalar, or one value for each of its signals."""
 
     def check(self, model: Model) -> None:
         """Raise ProblemError if it does not fit the model."""
@@ -262,7 +262,7 @@ class Channel:
 
     @property
     def title(self) -> str:
-        """What it measures, for people."""
+        """Name of the measured quantity."""
         return self.sensor.title if len(self.sensor.signals) == 1 else f"{self.sensor.title} [{self.index}]"
 
     def expressions(self) -> list[ca.SX]:

@@ -28,7 +28,7 @@ from spookid.mechanics.system import System, point, vector
 class Sigmas(metaclass=Checked):
     """Standard deviations of the factors of a graph; 0 for equality constraints.
 
-    By default those of Table 2, roots of its covariances, but for the first rates, which are known here.
+    Defaults are those of Table 2, roots of its covariances, except for the first rates, which are known here.
     """
 
     trapezoid: float | tuple[float, float] = 0.1
@@ -130,7 +130,7 @@ def inverse_dynamics(
         step: h [s].
         reference: names of signals, one for each independent coordinate, whose values at all steps are the motion.
         coordinates: those that are integrated.
-        noise: of the factors.
+        noise: standard deviations of the factors.
         more: further factors.
 
     Raises:

@@ -151,7 +151,7 @@ _CHANCE = 5.0  # standard deviations of a sum of squares that are no chance
 
 @dataclass(frozen=True, eq=False)
 class GraphSolution(Tabular):
-    """Variables along time, parameters, and what they cost."""
+    """The solution of a graph: variables along time, parameters, and cost."""
 
     t: Array
     """Of the steps, from 0 on, (N,) [s]."""
@@ -201,8 +201,8 @@ class GraphSolution(Tabular):
 
     @property
     def misfit(self) -> float:
-        """How many times larger errors are than their sigmas say, about 1 where these are right: the root of the cost
-        over the degrees of freedom; NaN if there are none."""
+        """Ratio of residuals to their sigmas, about 1 if these are right: the root of the cost over the degrees of
+        freedom; NaN without degrees of freedom."""
         return float(np.sqrt(self.cost / self.excess)) if self.excess > 0 else float("nan")
 
     def draw_costs(self, axes: Axes) -> None:

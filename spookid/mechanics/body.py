@@ -65,13 +65,13 @@ class Frame:
 
 @dataclass(frozen=True, eq=False)
 class Body(metaclass=Checked):
-    """A rigid body; its origin is its centre of mass, unless its inertia says where that is.
+    """A rigid body. Its origin is its centre of mass, unless its inertia has a centre of mass of its own.
 
     A state holds the position of the centre of mass and the orientation of the body's axes.
 
     Args:
         name: for results and messages.
-        mass: [kg], a number or an expression of Parameters; left out if ``inertia`` says it.
+        mass: mass [kg], a number or an expression of Parameters; omit it if ``inertia`` contains it.
         inertia: principal moments (3,) about the centre of mass along the body's axes, I_xx, I_yy, I_zz, I_xy, I_xz,
             I_yz, or a symmetric 3x3 [kg m²]; or a ``FullInertia``, ``LogCholesky``, ``ExponentialEigenvalue`` or
             ``PointMasses``, which have mass and centre of mass too.
@@ -124,7 +124,8 @@ class Body(metaclass=Checked):
         """A frame on this body, given by its origin and the directions of its x and y axes.
 
         Args:
-            at: origin (3,) [m] in the body's frame: from its centre of mass, unless its inertia says where that is.
+            at: origin (3,) [m] in the body's frame: from its centre of mass, unless its inertia has a centre of mass of
+                its own.
             x: direction of the x axis (3,), of any length; a hinge turns about it.
             y: direction of the y axis (3,), perpendicular to x; it is where a hinge's angle is zero.
 
@@ -164,11 +165,11 @@ class PointMasses(FullInertia):
     """Masses at given points, none negative, named after it: ``link_m_1`` to ``link_m_n``.
 
     Every body within the points' hull is one of these, or nearly, and the more points there are the nearer (Ayusawa,
-    Nakamura, IROS 2010). The equations of motion are linear in the masses. Of more than ten the masses are not unique;
-    what they sum up to is.
+    Nakamura, IROS 2010). The equations of motion are linear in the masses. More than ten masses are not unique, only
+    the inertia of them all.
 
     Args:
-        name: what their names begin with, an identifier; mostly that of the body.
+        name: prefix of their names, an identifier; usually the name of the body.
         points: (n, 3) [m] in the frame of the body, at least four that are not in a plane.
         guess: a FullInertia of initial values; the nearest that the points have is taken, whose mass and trace of the
             inertia must not be half or twice as large. Parameters in it count with their initial values.

@@ -21,7 +21,7 @@ class Viscous(Load):
     """−b s of the rate s.
 
     Args:
-        b: [N m s or N s/m]. Where it differs by direction, the slope at rest turns over the width of smooth friction.
+        b: [N m s or N s/m]. If it differs by direction, the slope changes over the width of smooth friction.
 
     Raises:
         ProblemError: for a negative fixed coefficient.

@@ -197,7 +197,7 @@ class Effort(Load):
         hold: value of the signal between its samples: the one before (``"previous"``) or interpolated (``"linear"``).
 
     Raises:
-        ProblemError: for a value that is none of these, or a signal that is no name.
+        ProblemError: for another value, or a signal that is no name.
     """
 
     def __init__(self, value: Any, signal: str | None = None, *, delay: Any = 0, hold: Hold = "previous") -> None:

@@ -205,7 +205,7 @@ class Model(metaclass=Checked):
 
     @property
     def has_loops(self) -> bool:
-        """True if joints close loops, or constraints on positions tie what they leave."""
+        """True if joints close loops, or if there are constraints on positions."""
         return len(self.tree()) < len(self.joints) or any(not tie.on_velocities for tie in self.ties)
 
     @property
@@ -276,7 +276,7 @@ class Model(metaclass=Checked):
         return self.holding.rows_of(thing)
 
     def freedoms_of(self, joint: Joint) -> slice:
-        """Which of all coordinates are a joint's."""
+        """Numbers of a joint's coordinates among all."""
         start = sum(len(other.coordinates) for other in self.joints[: self.joints.index(joint)])
         return slice(start, start + len(joint.coordinates))
 

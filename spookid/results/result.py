@@ -163,8 +163,8 @@ class Times(Listed):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Solution(LazyRecord, Tabular, DynamicsAndFriction):
-    """The result of a fit, which ``problem.solve`` returns and ``spookid.load`` reads back. What it reports beyond the
-    estimates is computed when it is first asked for, once."""
+    """The result of a fit, which ``problem.solve`` returns and ``spookid.load`` reads back. All beyond the estimates is
+    computed once, when it is first used."""
 
     problem: str
     """Its name."""
@@ -243,7 +243,7 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
 
     @property
     def timing(self) -> Times:
-        """Where the time went, up to now [s]."""
+        """Durations of the stages so far [s]."""
         return replace(self.times, analysis=self.times.analysis + sum(clock.seconds for clock in self.clocks))
 
     def __repr__(self) -> str:

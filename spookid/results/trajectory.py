@@ -180,7 +180,7 @@ class Trajectory(Tabular):
         return f"<Trajectory of {self.name!r}: {len(self.t):,} steps, {', '.join(self.signals) or 'no signals'}>"
 
     def blocks(self) -> Sequence[Block]:
-        """Title and a row for each signal: how far what was measured is from what was estimated."""
+        """Title and a row for each signal with its residuals."""
         rows = []
         for i, (signal, unit) in enumerate(zip(self.signals, self.units, strict=True)):
             size = rms_of_samples([self], i)
@@ -190,7 +190,7 @@ class Trajectory(Tabular):
         return [title, Table(("signal", "samples", "rms of residuals"), rows)]
 
     def records(self) -> Sequence[dict[str, Any]]:
-        """A row for each step: its time, and of each signal what was observed and predicted."""
+        """A row for each step: its time, and the observed and predicted value of each signal."""
         columns = {"t": self.t}
         for i, signal in enumerate(self.signals):
             columns |= {f"{signal} observed": self.observed[:, i], f"{signal} predicted": self.predicted[:, i]}

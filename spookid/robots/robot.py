@@ -24,7 +24,7 @@ from spookid.studies.motion_limits import MotionLimits
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Robot(Parts, metaclass=Checked):
-    """What ``read`` makes of a robot's file. Bodies and joints have the names of its links and joints.
+    """A robot, as ``read`` returns it. Bodies and joints have the names of its links and joints.
 
     Links that do not move against each other are one body, which has the name of the one that carries the others; its
     frames are given in that link's frame. ::
@@ -34,19 +34,19 @@ class Robot(Parts, metaclass=Checked):
     """
 
     def write(self, path: str | PathLike[str], found: Solution | Mapping[str, float]) -> Path:
-        """Write the robot's own file with what was found: inertias, damping and friction, of MJCF armatures and springs
-        too. Every other byte is as it was. Of links that are one body the heaviest takes the difference.
+        """Write the robot's file with identified values: inertias, damping and friction, in an MJCF also armatures and
+        springs. All other bytes stay unchanged. If several links form one body, the heaviest takes the difference.
 
-        Beside it is ``<path>.json``: all that was found with standard errors and covariance, what of it the file
-        cannot hold, and where it is from.
+        ``<path>.json`` holds all quantities with standard errors and covariance, quantities that the file cannot hold,
+        and their origin.
 
         Args:
-            path: of the new file.
+            path: path of the new file.
             found: a Solution whose bodies and joints have this robot's names; or values of the Parameters that are in
                 this robot, by name.
 
         Returns:
-            where the JSON is.
+            path of the JSON.
 
         Raises:
             ProblemError: if nothing of it is the robot's, if ``path`` is there and is no earlier export, for a folder
@@ -80,17 +80,17 @@ def read(
     merge: bool = True,
     mend: bool = False,
 ) -> Robot:
-    """A robot from its URDF, xacro or MJCF file. Nothing is fetched, and a URDF's meshes are never opened.
+    """Read a robot from its URDF, xacro or MJCF file. Nothing is downloaded, and a URDF's meshes are never opened.
 
     Args:
-        path: of the file; ``.xacro`` needs the package xacro, MJCF the package mujoco.
+        path: path of the file; ``.xacro`` needs the package xacro, MJCF the package mujoco.
         free: True if the root of a URDF moves freely, as a trunk does; False if it is the ground.
         held: joints that do not move, and where they are [rad or m].
         merge: False for a body of each link that has mass, with fixed joints between them.
         mend: True to take the nearest inertia that some body has for one that none has.
 
     Raises:
-        ProblemError: for a file that is none of these, or that says what no robot is.
+        ProblemError: for a file of another kind, or one that describes no possible robot.
     """
     description, source = opened(Path(path))
     return Robot(description, source, free, dict(held or {}), merge, mend)

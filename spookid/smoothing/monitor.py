@@ -42,7 +42,7 @@ class Monitor(metaclass=Checked):
     for there.
 
     Args:
-        smoother: whose samples are watched, from here on through ``update``.
+        smoother: a smoother, whose samples pass through ``update`` from now on.
         false_alarms: at the most, a day of data, where the noise is white and of the size that the smoother takes.
 
     Raises:

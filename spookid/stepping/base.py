@@ -273,7 +273,7 @@ def _kept(scheme: Scheme[Any], law: DryFriction, dynamics: Dynamics, model: Mode
 
 
 class Stepper(ABC, metaclass=Checked):
-    """What a problem declares: the scheme of its fits, and the forward step of its simulations.
+    """A time stepper: the scheme of fits, and the forward step of simulations.
 
     ``Spook()`` and ``Variational()`` are two; ``OneStep`` is the base of your own.
     """

@@ -258,7 +258,7 @@ class JointSystem(System, metaclass=Checked):
     Dry friction is the smooth one: tanh(s/w) of the rate s.
 
     Args:
-        model: of bodies in a tree.
+        model: a model of bodies in a tree.
         friction_width: w of every coordinate [rad/s or m/s].
 
     Raises:
@@ -308,7 +308,7 @@ class JointSystem(System, metaclass=Checked):
         return self.names
 
     def mass(self, q: ca.SX) -> ca.SX:
-        """Of bodies and shafts, (n, n)."""
+        """Mass matrix of bodies and shafts, (n, n)."""
         return self._at(q, None, None)[0]
 
     def force(self, q: ca.SX, v: ca.SX, u: ca.SX) -> ca.SX:

@@ -152,7 +152,7 @@ class Step:
 
 
 class OneStep(StateScheme["_Rows"], Stepper):
-    """A stepper of your own: say its ``name``, its ``order`` and its ``equations``.
+    """Base class of user-defined steppers: give ``name``, ``order`` and ``equations``.
 
     The implicit midpoint rule::
 
@@ -188,11 +188,11 @@ class OneStep(StateScheme["_Rows"], Stepper):
         return other
 
     def stiffened(self, model: Model) -> list[str]:
-        """Which joints are not as compliant as declared."""
+        """Names of joints that are less compliant than declared."""
         return compliant(model) if self.rigid else []
 
     def reactions(self, model: Model) -> int:
-        """Of the step before: λ, and random impulses in loops if they are estimated."""
+        """Reactions of the step before: λ, and random impulses in loops if they are estimated."""
         return model.rows + self._random(model)
 
     def _random(self, model: Model) -> int:

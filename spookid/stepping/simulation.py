@@ -37,8 +37,8 @@ class StepFailedError(ArithmeticError):
     """A step has no solution that Newton's method finds; ``states`` holds the motion up to it.
 
     Args:
-        why: what is not finite; empty if that is not it.
-        place: what messages add to the step, such as its time.
+        why: name of a quantity that is not finite; else empty.
+        place: place for messages, such as the time of the step.
     """
 
     def __init__(self, step: int, residual: float, states: Array, why: str = "", place: str = "") -> None:

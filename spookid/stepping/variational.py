@@ -99,16 +99,16 @@ class Variational(Stepper):
         return JointSpace(law, dynamics)
 
     def stiffened(self, model: Model) -> list[str]:
-        """Which joints are not as compliant as declared."""
+        """Names of joints that are less compliant than declared."""
         return compliant(model)
 
     def forward(self, model: Model, settings: Settings, random: bool = False, exact: bool = False) -> ForwardStep:
         """The step as equations in (v₊, λ) from x = (q, v), v of the interval before.
 
-        Behind the signals stands the share of the interval: 1, and ½ in the first step; then their means over the step
-        if constraints take any, 1 for each contact that holds and 0 for others, and random impulses, if any. What
-        pushes is rigid like the joints: gaps are not negative at q_{k+1}. Friction that sticks acts at v₊, not at the
-        midpoint: a midpoint that sticks, v₊ = −v, would rattle on without end.
+        The signals are followed by the share of the interval (1, and ½ in the first step), by their means over the step
+        if constraints take any, by 1 for each contact that holds and 0 for others, and by random impulses, if any.
+        Contacts are rigid like the joints: gaps are not negative at q_{k+1}. Sticking friction acts at v₊, not at the
+        midpoint: a sticking midpoint, v₊ = −v, would oscillate without end.
         """
         impulses = random_symbol(model, random)
         x, u = ca.SX.sym("x", model.state.ambient), ca.SX.sym("u", len(model.signals) + 1)

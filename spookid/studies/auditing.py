@@ -173,7 +173,7 @@ def audit(problem: Problem, fit: Fit | None = None) -> Audit:
     The noise is that of h/4: at h it makes up for the step. Parameters that the data do not determine are left out.
 
     Args:
-        fit: by default ``spookid.estimation.solving.solve`` with its own solver.
+        fit: a function that fits a problem; default: ``spookid.estimation.solving.solve``.
     """
     fit = fit or fitting()
 

@@ -171,8 +171,8 @@ def crossvalidate(
     likelihoods compare. Parameters of which each recording has its own are estimated in all of them, as its states are.
 
     Args:
-        fit: by default ``spookid.estimation.solving.solve`` with its own solver.
-        name: of the model, by default the problem's.
+        fit: a function that fits a problem; default: ``spookid.estimation.solving.solve``.
+        name: name of the model; default: that of the problem.
         leader: a fit of another model to the same recordings, whose choices are taken instead; see ``leading``.
 
     Raises:

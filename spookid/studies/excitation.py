@@ -74,20 +74,20 @@ def excite(
     Joints are hinges and sliders; they may close loops, and free bodies may stand on contacts that hold throughout.
 
     Args:
-        problem: with or without recordings, whose place the motion takes.
+        problem: a problem, with or without recordings; the motion replaces them.
         duration: [s].
         criterion: ``"determinant"``, −log det of the information; ``"largest"``, the largest relative standard error of
             those that a motion can lessen; or names of parameters, whose errors are made small.
         limits: every coordinate needs one of its rate.
         noise: sizes that the problem does not declare; see ``expected_errors``.
         known: a solution, from whose estimates and covariance the design continues: which experiment comes next.
-        rate: of the controller [Hz]; None: of the problem's recordings, else 100.
+        rate: sampling rate of the controller [Hz]; default: that of the problem's recordings, else 100.
         basis: ``"fourier"`` or ``"bspline"``.
         harmonics: the highest frequency is that many periods in the duration; splines have as many coefficients.
         starts: random motions within the limits that a search begins from; the best is taken.
-        max_iterations: of each search at the most. A search ends where it converges; `notices` report one that does
-            not. 0 returns the best of the random motions.
-        seed: of the random motions.
+        max_iterations: limit of iterations of each search. A search ends where it converges; `notices` report one that
+            does not. 0 returns the best of the random motions.
+        seed: seed of the random motions.
         initial: a pose around which motions are planned, as of ``simulate``, and where contacts stand; None: joints in
             the middle of their limits, in mechanisms with loops or free bodies where the problem's first recording
             begins, else where springs are at rest.

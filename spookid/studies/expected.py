@@ -187,13 +187,13 @@ class ExpectedErrors(Tabular):
 def expected_errors(
     problem: Problem, planned: Recording, *, noise: Noises = None, known: Solution | None = None
 ) -> ExpectedErrors:
-    """What a fit of a planned motion, a recording without errors, is expected to report.
+    """Predict the standard errors that a fit of a planned motion will report.
 
     Args:
         planned: the motion, with all signals of the problem (``planned_recording`` makes it of joint angles).
         noise: standard deviations of signals in their units and process noise of joints [N m/√Hz or N/√Hz], by name;
-            or a solution, for those that it found. What it does not name is as the problem declares it, else as
-            ``known`` has found it.
+            or a solution, for those that it found. Noise without a value here is that of the problem, else that of
+            ``known``.
         known: a solution of the same mechanism: errors are predicted at its estimates, and its covariance is the prior,
             instead of the declared priors.
 

@@ -109,7 +109,7 @@ def _loaded(path: str, expected: str) -> Problem:
 
 @dataclass(frozen=True, eq=False)
 class Job(ABC):
-    """What is to be done with one problem of a file, or with all of them together."""
+    """The work of a study on one problem of a file, or on all of them together."""
 
     problems: Mapping[str, Problem]
     """Those of the file, by their keys, that it is about: one, or all of them."""
@@ -188,11 +188,11 @@ class Job(ABC):
 
     @abstractmethod
     def along(self, label: str) -> Progress:
-        """What wraps an iteration over steps, to show how far it is."""
+        """A wrapper of an iteration over steps that shows its progress."""
 
     @abstractmethod
     def counting(self, total: int, kept: str, doing: str = "") -> AbstractContextManager[Callable[[bool, bool], None]]:
-        """What is called for each of so many points: whether it was done before, and whether it is done.
+        """A function to call for each of ``total`` points: whether it was done before, and whether it is done.
 
         Args:
             kept: what is said of those that are done, behind their number, if the user interrupts.

@@ -96,21 +96,21 @@ def solve_jointly(
     Args:
         problem: the path of a problem file, ``PROBLEM.py`` or ``PROBLEM.py::key``, which workers load themselves; a
             Problem is fitted in this process. Its recordings may be ``RecordingFiles``.
-        folder: where states are kept while the fit runs, for all workers, and from which an interrupted fit continues;
-            it is not removed. It may be new, empty, or that of an earlier joint fit. None: a folder of its own, which
-            is removed; an executor needs one that its workers see.
+        folder: folder for the states while the fit runs, shared by all workers; an interrupted fit continues from it.
+            It is not removed. It may be new, empty, or that of an earlier joint fit. None: a temporary folder; an
+            executor needs a folder that its workers can read.
         jobs: worker processes, each of which holds one recording at a time. The digits are the same for any number.
         executor: works instead of them, such as one of a cluster.
         callback: called with every accepted iterate.
         initial, fixed: initial values and parameters to hold, as in ``Problem``.
-        settings: of the problem and the solver, texts and numbers as in ``sweep``.
+        settings: settings of the problem and the solver, texts and numbers as in ``sweep``.
 
     Returns:
         the solution with the motion of the first few recordings only.
 
     Raises:
-        ProblemError: for what a joint fit does not know, a recording that does not fit the problem, or a folder that
-            holds something else.
+        ProblemError: for settings that a joint fit does not support, a recording that does not fit the problem, or a
+            folder that holds something else.
     """
     source = Source.of(problem, initial, fixed)
     source = replace(source, variant=source.variant.at(settings, source.problem))

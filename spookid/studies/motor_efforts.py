@@ -109,7 +109,7 @@ def inverse_dynamics(
     motion: Moving | None = None,
     cutoff: float | None = None,
 ) -> MotorEfforts:
-    """What the motors have to do along a recording, or along a motion that is given.
+    """Compute the efforts of the motors along a recording or a given motion, and compare them with measured ones.
 
     Dry friction is smooth, of the problem's ``friction_width`` or 1 % of the motion's rms rate, as in a fit.
 
@@ -120,7 +120,7 @@ def inverse_dynamics(
         recording: one of the problem's, by its number, or another one with the signals of the problem's sensors.
         motion: positions, rates and accelerations of all joints, (N, n) each, in the order of the model's joints; of
             hinges and sliders alone. Then nothing is filtered, and nothing measured.
-        cutoff: of the low-pass filter [Hz]; None: the problem's own.
+        cutoff: cutoff of the low-pass filter [Hz]; default: the problem's own.
 
     Raises:
         ProblemError: if the mechanism closes loops or has constraints, if no motor or more than one drives a

@@ -196,7 +196,7 @@ def profile(
     Args:
         fit: solves a problem with the parameter fixed, warm-started from the neighbour's solution; by default
             ``spookid.estimation.solving.solve`` with its own solver.
-        solution: of ``problem``, if there is one already; else it is solved first.
+        solution: a solution of ``problem``; default: it is solved first.
         sides: points of both sides if they are found already.
 
     Raises:

@@ -169,7 +169,7 @@ def regress(
         unknowns: ``"base"``: combinations that forces are linear in (``problem.base_parameters``), without bounds and
             priors, so that masses may come out negative; ``"declared"``: the problem's Parameters with their bounds and
             priors, by nonlinear least squares: physical inertias, gains, friction laws that no number is linear in.
-        cutoff: of the filter [Hz]; None: the problem's own.
+        cutoff: cutoff of the filter [Hz]; default: the problem's own.
 
     Raises:
         ProblemError: for loops, constraints, free bodies, friction that depends on loads; a coordinate whose position

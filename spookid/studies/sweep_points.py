@@ -254,7 +254,7 @@ class Sweep(Tabular):
 
     @property
     def doubted(self) -> list[str]:
-        """What puts answers in doubt, of the first few points and their number."""
+        """Warnings of the first few points, and their number."""
         doubts = [f"{point.place}: {notice}" for point in self.points for notice in point.notices]
         return [*doubts[:6], *([f"... and {len(doubts) - 6} more"] if len(doubts) > 6 else [])]
 

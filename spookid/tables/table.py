@@ -162,7 +162,7 @@ class Table:
         """Aligned columns; those that are empty below their heading are left out.
 
         Args:
-            width: of a line at the most; what is wider is wrapped in the last column, or continues in the next line.
+            width: largest width of a line; longer rows are wrapped in the last column, or continue in the next line.
         """
         rows = [self.head, *self.rows] if self.head else list(self.rows)
         used = [i for i in range(len(rows[0])) if any(row[i] for row in self.rows or rows)]
