@@ -59,15 +59,15 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     """
 
     name: str
-    """Of the problem in results and messages."""
+    """Name of the problem in results and messages."""
     model: Model
     """The mechanism, with Parameters where numbers are not known."""
     recordings: Sequence[Recording] = ()
     """Measured motion; each recording has its own states, all share the parameters. May be empty to simulate only."""
     observations: Sequence[Sensor] = ()
-    """What the signals of the recordings show."""
+    """Sensors: the quantities that the signals of the recordings measure."""
     residuals: Sequence[Residual] = field(kw_only=True, default=())
-    """What else is known of the motion: see ``Residual``."""
+    """Further residuals of the motion: see ``Residual``."""
     constraints: Sequence[Relation | Any] = field(kw_only=True, default=())
     """Relations of parameters, held exactly, such as ``m_1 + m_2 == 3.2``, ``c_1 <= c_2``, ``total_mass(...)``."""
     step: float = cast(float, None)
@@ -78,15 +78,15 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     parameters (see ``spookid.statistics``). A number is the paper's κ, weight of the squared impulse residuals
     [1/(N s)²] against the squared observation residuals; ``math.inf`` makes the dynamics deterministic."""
     stepper: Stepper = field(default_factory=Variational)
-    """How the equations of motion become those of a time step: ``Variational()``, ``Spook()`` or your own."""
+    """Time stepper: ``Variational()``, ``Spook()`` or a subclass of ``OneStep``."""
     friction: str = "smooth"
-    """How dry friction is represented: ``"smooth"`` (what sticks creeps), ``"exact"`` (it stands still; for simulations
-    and backend "lm"), ``"mpcc"`` (the same law as complementarity pairs, for backend "ipopt"; in simulations the same
-    as ``"exact"``)."""
+    """Representation of dry friction: ``"smooth"`` (a sticking joint creeps), ``"exact"`` (it does not move; for
+    simulations and backend "lm"), ``"mpcc"`` (the same law as complementarity pairs, for backend "ipopt"; in
+    simulations the same as ``"exact"``)."""
     friction_width: float | None = None
-    """Slip rate [rad/s] over which smooth dry friction changes its sign; what sticks creeps at a share of it. None: 1 %
-    of the rms of each joint's slip rate in the initial motion (0.01 rad/s at rest). Friction that sticks is taken
-    to stop at once below it; with ``"exact"`` it is always the default."""
+    """Slip rate [rad/s] over which smooth dry friction changes its sign; a sticking joint creeps at a fraction of it.
+    None: 1 % of the rms of each joint's slip rate in the initial motion (0.01 rad/s at rest). Friction that sticks is
+    taken to stop at once below it; with ``"exact"`` it is always the default."""
     cutoff: float = 10.0
     """Cutoff of the low-pass filter of the initial states [Hz]."""
     initial: Mapping[str, float] = field(default_factory=dict)

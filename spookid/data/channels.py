@@ -46,23 +46,23 @@ class Sensor(metaclass=Checked):
     """Standard deviation of the noise in the signals' unit, one for all or one each; None: it is estimated, or 1 if the
     weight of the equations of motion is given."""
     offset: Any = 0
-    """What the signals show besides scale · true, in their unit: a number or an expression of Parameters, one for all
-    or one each."""
+    """Offset of the signals: signal = scale · true value + offset, in their unit: a number or an expression of
+    Parameters, one for all or one each."""
     scale: Any = 1
-    """How much the signals show per unit of what is true; as ``offset``."""
+    """Scale of the signals per unit of the true value; as ``offset``."""
     loss: Loss = "auto"
-    """How much samples far off count: ``"linear"``, ``"huber"``, ``"cauchy"`` or a ``RobustLoss`` of your own; or
+    """Robust loss of residuals: ``"linear"``, ``"huber"``, ``"cauchy"`` or a ``RobustLoss`` of your own; or
     ``"auto"``: linear, without single samples of positions that are plainly wrong (``spookid.estimation.outliers``)."""
     delay: Any = 0
     """Delay of the signals' timestamps [s], a number or an expression of Parameters."""
     unit: Any = ""
-    """Of what is true, for people: a text."""
+    """Unit of the true value, a text."""
     period: Any = None
-    """Of what is true, for angles 2π: residuals are taken the short way round. None if it has none."""
+    """Period of the true value, 2π for angles: residuals are taken modulo it. None without a period."""
     either_sign: bool = False
     """True if its signals mean the same with the other sign, as the components of a quaternion do."""
     is_free_form: bool = True
-    """False if what is true holds no Parameters but those of the model."""
+    """False if the true value depends on no Parameters except those of the model."""
     place: str
     """``file.py:line`` of its declaration."""
 
@@ -72,7 +72,7 @@ class Sensor(metaclass=Checked):
         return made
 
     said = ""
-    """What it measures, for people, in a format of the sensor, ``"rate of {0.label}"``; empty: its kind."""
+    """Format of the name of the measured quantity, such as ``"rate of {0.label}"``; empty: its kind."""
 
     @property
     def title(self) -> str:
@@ -271,7 +271,7 @@ class Channel:
 
     @property
     def is_free_form(self) -> bool:
-        """False if what is true holds no Parameters but those of the model."""
+        """False if the true value depends on no Parameters except those of the model."""
         return self.sensor.is_free_form
 
     def predicted(self, state: State) -> ca.SX:

@@ -89,7 +89,7 @@ class State:
     """Coordinates and rates of all joints, (n_s,) each, if they are known beside the poses."""
 
     widths: ca.SX | None = field(default=None, repr=False)
-    """Of smooth dry friction, (n_s,), if they are known."""
+    """Widths of smooth dry friction, (n_s,), if they are known."""
 
     @classmethod
     def of(cls, model: Model, motion: Motion, **known: Any) -> State:

@@ -149,9 +149,9 @@ class GraphFactor(metaclass=Checked):
     place: str = field(default_factory=declared_at, repr=False)
 
     group: ClassVar[Group] = Group.STATE
-    """Which part of the cost it belongs to."""
+    """Part of the cost that it belongs to."""
     reach = 0
-    """How many steps behind its own it sees."""
+    """Number of further steps that it depends on."""
     first_only = False
     """True if it holds at the first step only."""
     optional = False

@@ -87,7 +87,7 @@ class Body(metaclass=Checked):
     free: bool = False
     place: str = field(default_factory=declared_at, repr=False)
     distribution: FullInertia | None = field(init=False, default=None, repr=False)
-    """What ``inertia`` was declared as if that has the mass too."""
+    """Declared ``inertia`` if it contains the mass."""
 
     def __post_init__(self) -> None:
         if not self.name:

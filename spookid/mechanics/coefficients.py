@@ -141,9 +141,9 @@ class Asymmetric(metaclass=Checked):
     """
 
     forward: Any
-    """At rates above zero; a number, an expression of Parameters or a ``Fourier``."""
+    """Coefficient at rates above zero; a number, an expression of Parameters or a ``Fourier``."""
     backward: Any
-    """At rates below zero, likewise."""
+    """Coefficient at rates below zero, likewise."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -277,7 +277,7 @@ class Gear(LinearConstraint):
     offset: Any = 0
     """b where a is zero [rad or m]."""
     coordinate_a: int = field(default=0, kw_only=True)
-    """Which of the joint's coordinates."""
+    """Number of the coordinate within the joint."""
     coordinate_b: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:

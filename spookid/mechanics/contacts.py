@@ -74,7 +74,7 @@ class Contact(metaclass=Checked):
     restitution: Any = 0
     """e, from 0 to 1: speed along the normal after an impact over that before."""
     cone: Literal["box", "disc"] = "box"
-    """Which impulses of friction there may be: along each of the plane's two tangents at most μ times the normal
+    """Friction cone: along each of the plane's two tangents at most μ times the normal
     impulse, or together (Coulomb's cone)."""
     threshold: float = 0.1
     """Speed along the normal up to which nothing rebounds [m/s]."""
@@ -142,7 +142,7 @@ class Impact(Touch):
     times: Times = field(default=(), kw_only=True)
     """When; see ``Times``."""
     threshold: float = field(default=0.5, kw_only=True)
-    """Of the signal, in its unit."""
+    """Threshold of the signal, in its unit."""
     restitution: Any = field(default=0.0, kw_only=True)
     """e: speed along the normal after an impact over that before, 0 to 1."""
     friction: Any = field(default=0.0, kw_only=True)

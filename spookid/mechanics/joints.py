@@ -87,7 +87,7 @@ class Joint(metaclass=Checked):
     """
 
     coordinates: ClassVar[tuple[Coordinate, ...]]
-    """Those that it leaves, translations first."""
+    """Free coordinates of the joint, translations first."""
     linear: ClassVar[tuple[str, ...]] = ()
     """Names of its rows that are lengths; they come first."""
     angular: ClassVar[tuple[str, ...]] = ()

@@ -98,7 +98,7 @@ class Load(metaclass=Checked):
     delay: Any = 0
     """Time by which signals act later than their timestamps [s], a number or an expression of Parameters."""
     reported: Mapping[str, Coefficient] = MappingProxyType({})
-    """What reports say of it, by name; nothing, unless it is a load of the package."""
+    """Values for reports, by name; empty for user-defined loads."""
 
     @property
     def inputs(self) -> tuple[Input, ...]:

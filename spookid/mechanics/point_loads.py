@@ -35,7 +35,7 @@ class PointLoad(metaclass=Checked):
     """
 
     frames: Sequence[Frame]
-    """Where it acts; a frame of ``GROUND`` bears what acts on it."""
+    """Frames at which it acts; on a frame of ``GROUND`` it has no effect."""
     signals: Sequence[str] = ()
     """Names of input signals in the recordings, which the methods receive."""
     place: str

@@ -33,11 +33,11 @@ class Relation:
     """
 
     name: str
-    """In messages and reports."""
+    """Name in messages and reports."""
     expression: Any
     """A relation, or a column of several."""
     labels: Sequence[str] = ()
-    """Of several rows, for messages and reports; numbers if they are left out."""
+    """Labels of several equations in messages and reports; default: numbers."""
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:

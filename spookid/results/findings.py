@@ -109,17 +109,17 @@ class Finding(Listed):
     """Something about a fit that changes its answer or the errors, or how the problem was set up."""
 
     code: str
-    """What kind it is, such as ``"residuals.autocorrelated"``: the name that programs and the documentation use."""
+    """Code of the kind, such as ``"residuals.autocorrelated"``: the name that programs and the documentation use."""
     subject: tuple[str, ...] = ()
-    """Names of what it is about: parameters, signals, joints, recordings."""
+    """Names of the parameters, signals, joints or recordings concerned."""
     evidence: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """The numbers behind it by name, as JSON can hold them."""
     effect: str = ""
-    """What is the matter, and what it does to the answer."""
+    """Observation, and its effect on the result."""
     cause: str = ""
-    """What may be the reason."""
+    """Possible causes."""
     advice: str = ""
-    """What to do."""
+    """Remedy."""
 
     also = ("severity",)
 

@@ -49,7 +49,7 @@ class Estimate(LazyRecord, Listed):
     """Linearized standard error in ``unit``, for the noise of the residuals: ± 1.96 of it is Student's 95 % interval,
     wider where they leave the noise standard deviation uncertain; NaN if unknown."""
     reason: str = lazy()
-    """Why ``std_err`` is NaN; empty if it is a number."""
+    """Reason if ``std_err`` is NaN; else empty."""
     initial: float
     """Initial value."""
     lower: float
@@ -59,7 +59,7 @@ class Estimate(LazyRecord, Listed):
     fixed: bool = False
     """True if the user fixed it at its initial value."""
     step_error: float = lazy(math.nan)
-    """What the time step adds, no part of ``std_err``; without it an estimate is nearer to continuous time; or NaN."""
+    """Discretization bias; ``std_err`` does not contain it. NaN if unknown."""
     from_prior: float = lazy(math.nan)
     """Share of its variance for white noise that is the uncertainty of priors, from 0 to 1, also where ``std_err`` was
     raised above that; NaN if unknown."""
@@ -100,7 +100,7 @@ class Cost(Listed):
     """Σ|Δy/σ|²."""
     prior: float = 0.0
     residual: float = 0.0
-    """Of residuals of the user's own."""
+    """Part of the user-defined residuals."""
 
     also = ("total",)
 
@@ -132,15 +132,15 @@ class Times(Listed):
     solve: float
     """The solver's whole loop."""
     evaluate: float
-    """Of the loop: residuals and Jacobians."""
+    """Part of the loop: residuals and Jacobians."""
     factorize: float
-    """Of the loop: normal equations and their solution."""
+    """Part of the loop: normal equations and their solution."""
     analysis: float = 0.0
-    """What was asked beyond the estimates, and what the choice of an estimator needs of it."""
+    """Diagnostics beyond the estimates, and those that choose the estimator."""
     other: float = 0.0
     """All the rest."""
     bend: float = 0.0
-    """Of the loop: exact second derivatives."""
+    """Part of the loop: exact second derivatives."""
 
     also = ("total",)
 
@@ -179,29 +179,29 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
     state_weight: float
     """κ; NaN where the noise is estimated."""
     status: Status
-    """How the solver ended."""
+    """Status of the solver at its end."""
     detail: str
-    """Which test ended it."""
+    """Test that ended the solver."""
     cost: Cost
-    """At the solution."""
+    """Cost at the solution."""
     history: tuple[IterationRecord, ...]
-    """From the initial values on."""
+    """Iterates from the initial values on."""
     parameters: Mapping[str, Estimate]
-    """By name, as declared."""
+    """Estimates by name, in the order of declaration."""
     sensitivities: Sensitivities = lazy()
     """Covariance of the estimates, and unidentifiable directions."""
     influence: Influence = lazy()
-    """How the estimates depend on samples and settings."""
+    """Influence of samples and settings on the estimates."""
     complementarity_residual: float = lazy(missing=math.nan)
     """Largest distance of impulses from the exact law of dry friction [N m s] or contacts [N s]; NaN without."""
     sticking: Mapping[str, float] = lazy(missing={})
     """Share of the time for which each hinge with dry friction sticks, by its name."""
     size: Size
-    """Of the problem that was solved."""
+    """Size of the solved problem."""
     times: Times
-    """Of the fits, without what was computed later; see ``timing``."""
+    """Durations of the fits, without later diagnostics; see ``timing``."""
     versions: Mapping[str, str]
-    """Of packages, by name."""
+    """Versions of packages, by name."""
     trajectories: tuple[Trajectory, ...] = lazy()
     """Estimated motion, one for each recording."""
     disturbance: tuple[Disturbance, ...] = lazy((), missing=())
@@ -211,13 +211,14 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
     dynamics: str = "weight"
     """"estimated", "hard" or "weight": where the weight of the equations of motion comes from."""
     log_likelihood: float = math.nan
-    """Of the data, states integrated out: compares models at one step and choice of coordinates. NaN with a weight."""
+    """Marginal log-likelihood of the data: compares models with one step and choice of coordinates. NaN with a
+    weight."""
     noise: tuple[Noise, ...] = ()
     """Standard deviations of process and measurement noise; empty with a given `state_weight`."""
     choice: Choice | None = None
     """None where there was none."""
     findings: tuple[Finding, ...] = lazy((), missing=())
-    """What a user should know about how the problem was set up and what came out, by rank."""
+    """Warnings and notes about the set-up and the result, the most important first."""
     mechanism: Mechanism | None = lazy(None, missing=None)
     """None if it was read from a folder that does not hold it."""
     physical: Mapping[str, Derived] = lazy(missing={})
@@ -229,13 +230,13 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
     source: str = ""
     """Path of the problem file that ``spookid solve`` was given, with ``::key`` if it holds several; else empty."""
     constraints: Mapping[str, ConstraintTension] = lazy(missing={})
-    """Of each row of the problem's constraints, by its title: whether it holds the estimates, and how hard."""
+    """Tension of each equation of the problem's constraints, by its title."""
     outliers: tuple[Outlier, ...] = ()
     """Samples that are plainly wrong, in the order of recordings, signals and times."""
     stages: tuple[StageRecord, ...] = ()
     """Every fit that led to this answer, in their order; none if it was read from a folder that does not hold them."""
     basins: tuple[Basin, ...] = ()
-    """Where several starts ended, the best first; empty if there was one start."""
+    """Minima that several starts found, the best first; empty for a single start."""
     normaliser: Array | None = field(default=None, repr=False)
     """Half the slope of the logarithms in −2 log L in free parameters, (n_p,), for fits that continue at this noise."""
     clocks: tuple[Clock, ...] = field(default=(), repr=False)

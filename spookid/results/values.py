@@ -45,7 +45,7 @@ class Value(Listed):
     std_err: float
     """Linearized, as of a parameter; NaN if the data do not determine the expression."""
     reason: str = ""
-    """Why ``std_err`` is NaN; empty if it is a number."""
+    """Reason if ``std_err`` is NaN; else empty."""
     from_prior: float = math.nan
     """Share of its variance for white noise that is the uncertainty of priors; NaN if unknown."""
 
@@ -70,8 +70,8 @@ class Noise(Listed):
     """Least step between the values of a sensor, 0 if they come in no steps."""
     given: bool = False
     score: float = 0.0
-    """Of a size that was given: slope of the log-likelihood in its logarithm in standard errors, positive where the
-    data show more noise; 0 of others."""
+    """For given noise: slope of the log-likelihood in its logarithm in standard errors, positive if the data show more
+    noise; else 0."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Choice(Listed, Estimator):
     estimator: str
     """"``"noise"``: process noise was estimated; ``"hard"``: deterministic dynamics, errors by a block jackknife."""
     reason: str
-    """In a few words."""
+    """Reason in a few words."""
     differing: Mapping[str, float] = field(default_factory=dict)
     """Parameters on which both differ by more than accident, and by how many sigma."""
 
@@ -95,11 +95,11 @@ class Outlier(Listed):
     t: float
     """Its timestamp [s]."""
     value: float
-    """What was measured, in the signal's unit."""
+    """Measured value, in the signal's unit."""
     predicted: float
-    """What the estimated motion makes of it, on the turn that is nearest."""
+    """Predicted value, on the nearest turn."""
     sigmas: float
-    """How far off it is, in standard deviations of the others; NaN if these have none."""
+    """Residual in standard deviations of the others; NaN if these have none."""
     left_out: bool
     """True if the fit did without it; False if a robust loss took its weight."""
 
@@ -111,15 +111,15 @@ class Basin(Listed):
     outcome: str
     """A status in a word, or "failed"."""
     starts: tuple[int, ...]
-    """Their numbers, the best first; 0 is the problem's own initial value."""
+    """Numbers of the starts, the best first; start 0 has the problem's own initial values."""
     costs: tuple[float, ...]
-    """Of each."""
+    """Cost of each start."""
     log_likelihoods: tuple[float, ...]
     """Likewise; NaN with a given `state_weight`."""
     parameters: Mapping[str, float]
     """Estimates of the best of them."""
     message: str
-    """How that one ended, and what to do about it."""
+    """End of the best start, and a remedy."""
 
 
 @dataclass(frozen=True)
@@ -128,18 +128,18 @@ class Derived:
 
     name: str
     estimate: float
-    """In ``unit``."""
+    """Estimate in ``unit``."""
     std_err: float
     """Standard error by the delta method, if parameters at a bound stay there; NaN if not identifiable."""
     reason: str
-    """Why ``std_err`` is NaN; empty if it is a number."""
+    """Reason if ``std_err`` is NaN; else empty."""
     unit: str
     body: str = ""
-    """Whose it is: a body, or a coordinate of a joint."""
+    """Body or coordinate of a joint that it belongs to."""
     from_prior: float = math.nan
     """Share of its variance for white noise that is the uncertainty of priors, from 0 to 1; NaN if unknown."""
     slopes: Mapping[str, float] = field(default_factory=dict)
-    """How it follows the estimated parameters, by their names."""
+    """Derivatives with respect to the estimated parameters, by their names."""
 
     @property
     def known_from(self) -> Source:
@@ -155,17 +155,17 @@ class ConstraintTension(Listed):
     kind: str
     """"equality", or "inequality": not positive."""
     value: float
-    """Of the row at the solution, in its own unit."""
+    """Value of the equation at the solution, in its unit."""
     active: bool
     """True if it holds the estimates: an equality, or an inequality met with equality."""
     multiplier: float
     """λ of the Lagrangian ½ cost + λ row, or −log L + λ row; 0 of one that is not active."""
     freed: float
-    """What the row would be if it alone were let go, to first order; NaN if it is not active, or unknown."""
+    """Value of the equation without it, to first order; NaN if it is not active, or unknown."""
     freed_err: float
-    """Its standard error; NaN likewise."""
+    """Standard error of ``freed``; NaN likewise."""
     reason: str = ""
-    """Why there is none."""
+    """Reason if it is unknown; else empty."""
     place: str = ""
     """``file.py:line`` of its declaration."""
 
@@ -192,8 +192,8 @@ class Disturbance(Tabular):
     name: str
     """The recording's."""
     labels: tuple[str, ...]
-    """Coordinates of joints, and directions of the force (in the world) and torque (in the body) on free bodies; those
-    of joints whose effort is measured are left out, for there what is random is the measurement."""
+    """Coordinates of joints, and directions of the force (in the world) and torque (in the body) on free bodies; joints
+    with a measured effort are left out: their noise is that of the measurement."""
     units: tuple[str, ...]
     """N or N m."""
     reason: str

@@ -132,11 +132,11 @@ class Version:
 
     name: str
     torques: Array
-    """By inverse dynamics, (N, m) [N m or N], low-passed; none, (0, m), if they are not known."""
+    """Efforts by inverse dynamics, (N, m) [N m or N], low-passed; none, (0, m), if unknown."""
     replays: Array
     """Windows in MuJoCo, (windows, steps, n) [rad or m]; none, (0, 0, n), if there are none."""
     reasons: tuple[str, ...] = ()
-    """Why something is not known."""
+    """Reasons for missing results."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,22 +148,22 @@ class RobotComparison(Tabular):
     joints: tuple[str, ...]
     """All, (n,)."""
     units: tuple[str, ...]
-    """Of their positions."""
+    """Units of their positions."""
     driven: tuple[str, ...]
     efforts: tuple[str, ...]
-    """Units of what drives these, (m,)."""
+    """Units of their efforts, (m,)."""
     t: Array
     """(N,) [s], of the torques."""
     measured: Array
-    """What motors did by the log and the gains and offsets that were found, (N, m) [N m or N], low-passed."""
+    """Measured efforts: gain times signal, (N, m) [N m or N], low-passed."""
     cutoff: float
-    """Of that filter [Hz]."""
+    """Cutoff of that filter [Hz]."""
     windows: Array
     """Times of the replays, (windows, steps) [s]."""
     positions: Array
     """As they were measured there, (windows, steps, n) [rad or m]; NaN where nothing was."""
     versions: tuple[Version, ...]
-    """The file as it was, the new one, and the new one with what it cannot hold, if there is any."""
+    """The original file, the new one, and the new one with quantities that the file cannot hold, if there are any."""
     of_samples: bool = False
     """True if torques are those at the samples of the log, as by ``problem.inverse_dynamics``; False if they are of
     splines through the fit's steps, because the log was not at hand."""

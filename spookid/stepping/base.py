@@ -279,14 +279,14 @@ class Stepper(ABC, metaclass=Checked):
     """
 
     name: str
-    """In results and messages."""
+    """Name in results and messages."""
     order: int
     """Errors of a motion fall with this power of h."""
     staggered: ClassVar[bool] = False
     """True if velocities of the march are those of the interval before, and inputs those around each t_k: then
     simulations with smooth friction are refined to continuous time (``stepping.exact``)."""
     refuses: ClassVar[Mapping[str, str]] = {}
-    """What it cannot do, of the names above, with the reason and a remedy."""
+    """Unsupported features, of the names above, with reason and remedy."""
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in sorted(vars(self).items()))

@@ -49,20 +49,20 @@ class Drift(Listed):
     name: str
     unit: str
     estimates: tuple[float, ...]
-    """At h, h/2, h/4."""
+    """Estimates at h, h/2, h/4."""
     std_err: float
-    """What noise leaves open, at h/4, or at h where a bound holds it there; NaN if unknown."""
+    """Standard error at h/4, or at h if a bound holds it there; NaN if unknown."""
     order: float
-    """Power of the step that the differences follow; NaN if none is seen, or nothing moves."""
+    """Power of the step that the differences follow; NaN if there is none, or nothing moves."""
     extrapolated: float
-    """By Richardson's formula to step 0 with that order; the last estimate if nothing moves; NaN if no order is
-    seen. Of what ``solve`` extrapolates the estimate that it gives with half the step."""
+    """Richardson extrapolation to step 0 with that order; the last estimate if nothing moves; NaN without an order. If
+    ``solve`` extrapolates: its estimate with half the step."""
     solved: float = math.nan
     """The estimate that ``solve`` gives with the step h; NaN with a given `state_weight`, where it is the first one."""
 
     @property
     def off(self) -> float:
-        """What the step h adds to the estimate that ``solve`` gives; NaN if no order is seen."""
+        """Discretization bias of the estimate of ``solve`` with step h; NaN without an order."""
         return (self.solved if math.isfinite(self.solved) else self.estimates[0]) - self.extrapolated
 
     @property
@@ -92,7 +92,7 @@ class Audit(Tabular):
     assumptions: Mapping[str, str] = field(default_factory=dict)
     """Estimator, stepper, friction and noise in words."""
     corrected: bool = False
-    """True if ``solve`` takes from its estimates what the step adds."""
+    """True if ``solve`` extrapolates its estimates to step zero."""
 
     def __repr__(self) -> str:
         coarse = ", ".join(d.name for d in self.drifts if not d.fine)

@@ -69,21 +69,21 @@ class CrossValidation(Tabular, DynamicsAndFriction):
     step: float
     """h [s]."""
     dynamics: Dynamics
-    """Where the weight of the equations of motion comes from; "estimated" if the scores are likelihoods."""
+    """Weighting of the equations of motion; "estimated" if the scores are likelihoods."""
     state_weight: float
     """κ; NaN where the noise is estimated."""
     sigmas: tuple[float | None, ...]
-    """Of the observations, as given."""
+    """Given standard deviations of the sensors."""
     recordings: tuple[str, ...]
     scores: tuple[Score, ...]
     """Every pair of recordings."""
     agreement: Agreement
     log_likelihood: float = math.nan
-    """Of the fit to all recordings together; NaN where there is no likelihood."""
+    """Log-likelihood of the fit to all recordings together; NaN without a likelihood."""
     count: int = 0
     """Number of parameters and noise standard deviations of that fit."""
     together: Status | None = None
-    """How that fit ended; None if there is none."""
+    """Status of that fit; None if there is none."""
     overdispersion: float = 1.0
     """ĉ, the mean squared factor by which errors are raised to their scatter over blocks: with deterministic dynamics
     residuals are correlated, and differences of −2 log L are too large by it (Burnham and Anderson, 2002, section 2.5).

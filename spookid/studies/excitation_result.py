@@ -41,26 +41,26 @@ class Excitation(Tabular):
     criterion: Criterion
     basis: Basis
     labels: tuple[str, ...]
-    """Of the n coordinates."""
+    """Labels of the n coordinates."""
     planned: Array
     """Values, rates and accelerations of the planned coordinates, those that others follow, (3, N, m)."""
     motion: Array
     """Positions, rates and accelerations of all joints, (3, N, n)."""
     efforts: Array
-    """Of motors along the coordinates, (N, n) [N m or N]."""
+    """Efforts of motors along the coordinates, (N, n) [N m or N]."""
     forces: Mapping[str, Array]
-    """Of each contact that stands, on its body along its rows, (N, rows) [N, N m]."""
+    """Reactions of each holding contact on its body, (N, rows) [N, N m]."""
     limits: MotionLimits
     bounds: Bounds
     trajectory: Recording
-    """Signals of the problem along it, with ``<label>_rate``: positions without noise, and what motors are to do."""
+    """Signals of the problem along it, with ``<label>_rate``: positions without noise, and commands of motors."""
     expected: ExpectedErrors
     random: Array
     """Criterion of the starts, random motions within the same limits."""
     found: float
     """Criterion of this one."""
     ends: tuple[str, ...]
-    """How each search ended, in the words of IPOPT."""
+    """End of each search, as IPOPT reports it."""
     directions: int
     """Number of directions that motions or priors identify, which −log det counts."""
     declared: Problem = field(repr=False)

@@ -45,21 +45,21 @@ class ExpectedErrors(Tabular):
 
     problem: str
     duration: float
-    """Of the motion [s]."""
+    """Duration of the motion [s]."""
     names: tuple[str, ...]
     units: tuple[str, ...]
     values: Array
-    """At which they are, (n,)."""
+    """Values at which the errors are predicted, (n,)."""
     before: Array
     """Standard errors before the motion: of priors or of a solution; infinite without either, (n,)."""
     after: Array
-    """What a fit of the motion, with that, is expected to report; NaN where there is a reason, (n,)."""
+    """Standard errors after the motion, together with ``before``; NaN where there is a reason, (n,)."""
     reasons: Mapping[str, str]
-    """Why a parameter has no error, by its name."""
+    """Reasons for missing errors, by name."""
     covariance: Array
-    """Of all after the motion, NaN likewise, (n, n)."""
+    """Covariance after the motion, NaN likewise, (n, n)."""
     known: Array
-    """Information beforehand, (n, n)."""
+    """Information of the prior, (n, n)."""
     data: Array
     """Information of the motion itself, (n, n)."""
     held: Mask
@@ -67,7 +67,7 @@ class ExpectedErrors(Tabular):
     normals: Array
     """Slopes of constraints between parameters that hold, (k, n)."""
     sizes: Array
-    """Whose shares relative errors are: the values' or, where they are zero, their typical sizes, (n,)."""
+    """Magnitudes for relative errors: the values or, where they are zero, their typical sizes, (n,)."""
     assumptions: Mapping[str, str] = field(default_factory=dict)
     """Estimator, stepper, friction and noise in words."""
     inner: frozenset[str] = frozenset()

@@ -53,18 +53,18 @@ class MotorEfforts(Tabular):
     """The coordinate that each drives."""
     signals: tuple[str, ...]
     units: tuple[str, ...]
-    """Of the efforts: N m or N."""
+    """Units of the efforts: N m or N."""
     t: Array
     """[s], (N,); NaN where no recording was asked about."""
     efforts: Array
-    """What the signal of each motor has to bring about along its coordinate, n K u: all that the motion takes but for
-    friction, springs, the motor's inertia, back-EMF and offset, (N, m) [N m or N]."""
+    """Predicted efforts, gain times signal (n K u) along the coordinate of each motor: those of the motion including
+    friction, springs, motor inertia and back-EMF, less the offset, (N, m) [N m or N]."""
     predicted: Array
-    """The signals that do so, (N, m)."""
+    """Predicted signals, (N, m)."""
     measured: Array
-    """Those that were recorded, (N, m), NaN where there are none."""
+    """Measured signals, (N, m); NaN where there are none."""
     measured_efforts: Array
-    """What these bring about with the same gains, (N, m) [N m or N]."""
+    """Measured efforts, gain times measured signal, (N, m) [N m or N]."""
     cutoff: float
     """Cutoff of the low-pass filter of all of these [Hz]; NaN for a given motion, which is not filtered."""
     recording: str = ""

@@ -71,7 +71,7 @@ class Profile(Tabular):
     upper: float
     """Bounds of the parameter."""
     points: tuple[ProfilePoint, ...]
-    """In the order of the values, the estimate among them."""
+    """Points in the order of the values, with the estimate."""
     assumptions: Mapping[str, str] = field(default_factory=dict)
     """Estimator, stepper, friction and noise in words."""
 

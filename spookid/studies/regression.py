@@ -50,13 +50,13 @@ class Regression(Tabular):
     method: Method
     filter: FilterName
     cutoff: float
-    """Of the filter [Hz]."""
+    """Cutoff of the filter [Hz]."""
     unknowns: Unknowns
     names: tuple[str, ...]
-    """Of base parameters or of declared ones, (n,)."""
+    """Names of base parameters or of declared ones, (n,)."""
     units: tuple[str, ...]
     formulas: tuple[ca.SX, ...]
-    """Of Parameters: ``solution(formula)`` is what a fit has found of it."""
+    """Expressions of Parameters: ``solution(formula)`` is the estimate of a fit."""
     estimates: Array
     """(n,)."""
     std_errs: Array
@@ -65,15 +65,15 @@ class Regression(Tabular):
     rows: tuple[str, ...]
     """Coordinates whose efforts are balanced, or the energy, (m,)."""
     errors: Array
-    """Root mean square of what is left of each, of every sample [N m or N, or J over half a period of the cutoff]."""
+    """Rms residual of each, of every sample [N m or N, or J over half a period of the cutoff]."""
     held: tuple[str, ...]
     """Free Parameters that are held at their initial values."""
     condition: float
     """Condition number of the columns, each over its length."""
     coefficients: Array
-    """Of all quantities of the regressor, or all free Parameters."""
+    """Coefficients of all quantities of the regressor, or of all free Parameters."""
     fit: tuple[Value, ...] = ()
-    """What a solution has found of the same, (n,); none if there is none."""
+    """Estimates of a solution for comparison, (n,); none without a solution."""
 
     @property
     def apart(self) -> Array:

@@ -69,7 +69,7 @@ class Comparison(Tabular):
     predicted: Array
     """Simulated, continuous in time, (N, n_o)."""
     failure: str
-    """Why the simulation ended early; empty if it did not."""
+    """Reason if the simulation ended early; else empty."""
 
     def __repr__(self) -> str:
         return f"<Comparison on {self.name!r}: {quantity(self.duration, 's', 6)}{', failed' if self.failure else ''}>"

@@ -176,11 +176,11 @@ class SweepPoint(Listed):
     """One solve of a sweep."""
 
     values: Mapping[str, AxisValue]
-    """Of the axes, by their names."""
+    """Values of the axes, by their names."""
     status: Status | None
     """None if there is no solution, because an error kept the solve from its end."""
     message: str
-    """How the solve ended; the error if there is no solution."""
+    """Message of the solve; the error if there is no solution."""
     iterations: int
     cost: Cost
     parameters: Mapping[str, Estimate]
@@ -189,7 +189,7 @@ class SweepPoint(Listed):
     log_likelihood: float = math.nan
     """NaN with a given `state_weight`."""
     notices: tuple[str, ...] = ()
-    """Those of the solution that put it in doubt."""
+    """Warnings of the solution that put it in doubt."""
 
     @property
     def converged(self) -> bool:
@@ -216,7 +216,7 @@ class Sweep(Tabular):
     points: tuple[SweepPoint, ...]
     """One for every combination of the axes' values, the last axis changing fastest."""
     variant: Variant
-    """What was changed at all points alike."""
+    """Changes at all points."""
     versions: Mapping[str, str]
     assumptions: Mapping[str, str] = field(default_factory=dict)
     """Estimator, stepper, friction and noise in words, of what is no axis."""
