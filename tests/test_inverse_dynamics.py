@@ -123,7 +123,7 @@ def test_of_what_a_recording_has_of_its_own_no_other_one_is_told() -> None:
     problem = Problem("arm", model, [one], [HingeAngle(hinge, "q")], step=H)
     at_rest = [np.zeros((1, 1))] * 3
     for where in ({"recording": new}, {"motion": at_rest}):
-        words = r"test_inverse_dynamics\.py:\d+: 'zero\[one\]' says nothing of .*; give .* one for 'zero' too"
+        words = r"test_inverse_dynamics\.py:\d+: 'zero\[one\]' does not apply to .*; give .* one for 'zero'"
         with pytest.raises(ProblemError, match=words):
             problem.inverse_dynamics({"zero[one]": 0.5}, cutoff=5.0, **where)
         with pytest.raises(ProblemError, match=words):
@@ -136,7 +136,7 @@ def test_of_what_a_recording_has_of_its_own_no_other_one_is_told() -> None:
     np.testing.assert_allclose(own.efforts, problem.inverse_dynamics({"zero": 0.5}, cutoff=5.0).efforts)
     solution = problem.solve(max_iterations=1)
     for recordings, where in (([new], {}), ([], {"recording": new}), ([], {"motion": at_rest})):
-        with pytest.raises(ProblemError, match="'zero\\[one\\]' says nothing of"):
+        with pytest.raises(ProblemError, match="'zero\\[one\\]' does not apply to"):
             problem.with_(recordings=recordings).inverse_dynamics(solution, cutoff=5.0, **where)
     with pytest.raises(ProblemError, match="cutoff is 0"):
         problem.inverse_dynamics(cutoff=0)
@@ -157,7 +157,7 @@ def with_motors(*motors: Any) -> Problem:
         (lambda: problem_of(arm()).inverse_dynamics({"no": 1.0}), "no parameter 'no'"),
         (lambda: with_motors().inverse_dynamics(), "has no motors"),
         (lambda: problem_of(tied()).inverse_dynamics(), "closes loops"),
-        (lambda: twice().inverse_dynamics(), "beside another one"),
+        (lambda: twice().inverse_dynamics(), "determine the sum only"),
         (lambda: problem_of(arm(), [driven(0.5)]).inverse_dynamics(), "no signal"),
     ],
 )

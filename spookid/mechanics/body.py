@@ -96,7 +96,9 @@ class Body(metaclass=Checked):
         given = self.inertia
         if isinstance(given, FullInertia):
             if self.mass is not None:
-                raise ProblemError(f"{what} has a mass beside that of its {type(given).__name__}; leave it out")
+                raise ProblemError(
+                    f"{what} has a mass, and its {type(given).__name__} has one, too; leave the mass out"
+                )
             object.__setattr__(self, "distribution", given)
             object.__setattr__(self, "mass", given.mass)
             given = given.inertia

@@ -344,7 +344,7 @@ class Along:
         mechanism, drive = result.mechanism, trajectory.drive
         if mechanism is None or drive is None:
             raise ProblemError(
-                f"the results of {result.problem!r} do not hold what its motors did: an earlier version wrote them; "
+                f"the results of {result.problem!r} have no efforts of its motors: an earlier version wrote them; "
                 "solve the problem again"
             )
         labels, positions, rates = _moved(robot, [body.name for body in mechanism.bodies], trajectory)

@@ -81,8 +81,8 @@ class FixedLagSmoother(metaclass=Checked):
             reach = max(factor.reach for factor in problem.endless.factors)
             if self._window <= reach:
                 raise ProblemError(
-                    f"{self._what}: window is {counted(self._window, 'step')}; the factors reach over {reach + 1}: "
-                    "take as many or more"
+                    f"{self._what}: window is {counted(self._window, 'step')}; a factor connects {reach + 1} "
+                    "steps; give at least as many"
                 )
             if not isinstance(start, Mapping):
                 raise ProblemError(

@@ -303,9 +303,7 @@ def known_noise(problem: Problem, random: Sequence[NoiseSize], noise: Noises, kn
     found = _said(problem, known)
     names = {name for size in random for name in size.names}
     if isinstance(noise, Mapping) and (stray := next((name for name in noise if name not in names), None)):
-        raise ProblemError(
-            f"{problem.place}: noise names {stray!r}, and what is random is {', '.join(sorted(names))}; correct it"
-        )
+        raise ProblemError(f"{problem.place}: noise names {stray!r}; there is noise of {', '.join(sorted(names))}")
     return [_noise(problem, size, name, said, found) for size in random for name in size.names]
 
 

@@ -191,7 +191,7 @@ def _refuse_others(problem: Problem, said: Collection[str], what: str, name: str
         stray = min((one for one in said if one.startswith(f"{p.name}[")), default=None)
         if stray and p.name not in said and not (name and own_name(p.name, name) in said):
             raise ProblemError(
-                f"{problem.place}: {stray!r} says nothing of {what}; give values by name, with one for {p.name!r} too"
+                f"{problem.place}: {stray!r} does not apply to {what}; give values by name, with one for {p.name!r}"
             )
 
 
