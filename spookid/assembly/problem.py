@@ -272,19 +272,22 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return crossvalidate(problem, fitting(backend, others))
 
     def base_parameters(self, recordings: Recording | Iterable[Recording] | None = None) -> BaseParameters:
-        """Combinations of parameters that can be known before a fit, by the motion of recordings, such as
-        ``problem.recordings``, or by any; see ``spookid.estimation.grouping``."""
+        """Return the base parameters: the combinations of parameters that a motion can identify, found before a fit.
+
+        Args:
+            recordings: recordings of the motion, such as ``problem.recordings``; default: any motion.
+        """
         from spookid.estimation.grouping import base_parameters
 
         return base_parameters(self, recordings)
 
     def contact_forces(self, solution: Solution, recording: int = 0) -> dict[str, Array]:
-        """What contacts that hold do to the bodies that they hold, by their names, (N, rows): forces [N] and of a
-        ``Weld`` moments [N m], along the axes of what they hold on, as means around each step; 0 where a contact does
-        not hold, NaN at the first and the last step.
+        """Return reactions of holding contacts on their bodies, by names of contacts, (N, rows): forces [N], and
+        moments of a ``Weld`` [N m], along the axes of the frame that they hold on, as means around each step. They are
+        0 where a contact does not hold, and NaN at the first and the last step.
 
         Args:
-            solution, recording: of this problem, and its number; others are refused, as in ``impacts`` and ``touches``.
+            solution, recording: a solution of this problem, and the number of a recording.
         """
         from spookid.studies.motor_efforts import contact_forces
 

@@ -153,7 +153,7 @@ class Sensor(metaclass=Checked):
         return tuple(Channel(self, i, period) for i in range(count))
 
     def period_in(self, model: Model) -> float | None:
-        """``period``, or what follows from the model where it was left out."""
+        """Return ``period``, or the one that follows from the model if it was left out."""
         return None if self.period is None else float(self.period)
 
 

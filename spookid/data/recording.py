@@ -210,9 +210,9 @@ class RecordingFiles(Sequence[Recording], metaclass=Checked):
         """Of the files."""
         if not self.paths:
             what = shown(os.fspath(paths)) if isinstance(paths, (str, os.PathLike)) else "in the list"
-            raise ProblemError(f"{self.place}: RecordingFiles: no file is {what}; check the path")
+            raise ProblemError(f"{self.place}: RecordingFiles: there is no file {what}; check the path")
         if len(set(self.paths)) < len(self.paths):
-            raise ProblemError(f"{self.place}: RecordingFiles: a file is there twice; name each once")
+            raise ProblemError(f"{self.place}: RecordingFiles: a file is named twice; name each once")
         self._read, self._options = read or Recording.from_file, options
         self._recent = lru_cache(maxsize=SAMPLE)(self.read)
 

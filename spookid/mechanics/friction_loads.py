@@ -77,7 +77,8 @@ class Friction(Load):
         stribeck: (δ, ζ): δ exp(−ζ s²) is added to μ, or to c if there is no μ, s of the step before.
 
     Raises:
-        ProblemError: for negative fixed values, or a ``stribeck`` without exactly one of the others.
+        ProblemError: for negative fixed values, or a ``stribeck`` without exactly one of ``coulomb`` and
+            ``load_friction``.
     """
 
     def __init__(self, coulomb: Any = 0, load_friction: Any = 0, stribeck: Any = None) -> None:
