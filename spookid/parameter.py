@@ -32,7 +32,7 @@ class Parameter(ca.SX):  # type: ignore[misc]
         guess: initial value of the search, inside the bounds, in ``unit``.
         lower, upper: bounds in ``unit``; infinite by default.
         unit: SI unit, for people.
-        note: what it is, for people.
+        note: description, shown in tables.
         prior: (mean, sigma) in ``unit`` of a normal prior distribution. It adds ((value − mean)/sigma)² to the cost.
             Its sigma is absolute, so give those of the sensors too, and the weight of the equations in proportion:
             against a sigma of 1 rad for an encoder the prior outweighs the data.
@@ -41,7 +41,7 @@ class Parameter(ca.SX):  # type: ignore[misc]
 
     Raises:
         ProblemError: for a name that is no identifier, bounds in the wrong order, an initial value outside them, a
-            prior that is no pair of a finite mean and a positive sigma, or another ``per``.
+            prior without finite mean and positive sigma, or another ``per``.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Parameter(ca.SX):  # type: ignore[misc]
 
     @property
     def guess(self) -> float:
-        """Where the search starts."""
+        """Initial value of the search."""
         return self._facts[1]
 
     @property
@@ -130,7 +130,7 @@ class Parameter(ca.SX):  # type: ignore[misc]
 
     @property
     def note(self) -> str:
-        """What it is, for people."""
+        """Description, shown in tables."""
         return self._facts[5]
 
     @property
@@ -150,7 +150,7 @@ class Parameter(ca.SX):  # type: ignore[misc]
 
     @property
     def per(self) -> Literal["recording"] | None:
-        """What each has its own of; None if there is one of it."""
+        """``"recording"`` if each recording has its own value; None if all share one."""
         return self._per
 
     def __repr__(self) -> str:

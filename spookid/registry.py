@@ -49,11 +49,11 @@ class Command:
 
 @dataclass(frozen=True)
 class Study(Command):
-    """A command that asks something of each problem of a file, and writes what it has found into a folder of its own.
+    """A command that analyses each problem of a file and writes its results into a folder.
 
     Args:
-        kind: what its files are called, if not as the command: ``simulation.json`` marks the folder of ``simulate``.
-        title: what the page calls it.
+        kind: name of its files, by default that of the command: ``simulation.json`` marks the folder of ``simulate``.
+        title: its name on the page.
         whole: True if it takes all problems of a file together.
         continued: True if its folder keeps what is found as it is found, and the same command continues in it.
     """
@@ -70,7 +70,10 @@ class Study(Command):
 
 
 def register(command: Command) -> Callable[[], None]:
-    """Add a command or study: the command line of this process has it from then on, until it calls what is returned.
+    """Add a command or study to the command line of this process.
+
+    Returns:
+        a function that removes it.
 
     Raises:
         ProblemError: if there is one already that has its name, or files of its kind.
@@ -288,8 +291,9 @@ _DECLARED: tuple[Command, ...] = (
         "cli.checking:excite",
         _PLANNED,
         "--duration --criterion --from --rate --basis --harmonics --starts --seed --noise --position-limit "
-        "--rate-limit --effort-limit --inside --cone --home --until --set --fix --out --quiet",
+        "--rate-limit --effort-limit --inside --cone --home --until --set --fix --out --verbose --quiet",
         {
+            "--verbose": "coordinates of inertias and the estimator, too",
             "--duration": {"help": "seconds", "required": True},
             "--from": "prior: folder of results with estimates and their errors",
             "--quiet": "no progress and no table",

@@ -248,6 +248,20 @@ def test_without_a_recording_yet(here, capsys):
     assert "needs recordings and observations to be solved; give it recordings=[...]" in wrong(capsys, "solve", path)
 
 
+# --- questions ---
+
+
+def test_a_question_is_said_once(here, capsys):
+    path = write(ONE.replace("[run()])", "[run()], coulomb=b, gain=Parameter('K', 0.5))"))
+    main(["solve", path, "--no-figures", "--fix", "b", "--set", "b=0.25"])
+    out, err = capsys.readouterr()
+    assert out.count("question.model") == 1
+    assert "Is this meant?" not in err
+    main(["solve", path, "--no-figures", "--quiet", "--fix", "b", "--set", "b=0.25"])
+    out, err = capsys.readouterr()
+    assert (out, err.count("Is this meant?")) == ("", 1)
+
+
 # --- check ---
 
 
@@ -257,9 +271,9 @@ def test_check_shows_everything(here, capsys, monkeypatch):
     assert main(["check", write(text), "--fix", "b", "--set", "b=0.25", "--verbose"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    asked, _, page = out.partition("\n\n")
-    assert asked.startswith("WARNING question.model\n  Along recording 'run' the model")
+    page = out
     assert re.match(r"swing \(swing.py\): 1 body, 1 joint, 2 free parameters; a fit takes some .* memory", page)
+    assert "\n\nWARNING question.model\n  Along recording 'run' the model" in page
     for line in (
         r"Bodies   1  rod",
         r"Joints   1  pivot \(Hinge, GROUND to rod\)",
@@ -269,7 +283,7 @@ def test_check_shows_everything(here, capsys, monkeypatch):
         r"  J +0\.02 +kg m² +≥ 0\.0001 +about the centre of mass, a note that goes on and on and on",
         r"  b +0\.25 +N m s +≥ 0 +fixed",
         r"  K +0\.5",
-        r"Settings    stepper variational, friction smooth, step h = 0\.01 s, state weight κ = 10000, cutoff .*",
+        r"Settings    stepper variational, friction smooth, step h = 0\.01 s, weight κ = 10000, cutoff .*",
         r"            friction width pivot 0\.0\d+ rad/s \(1 % of the rms slip rate\)",
         r"Size        103 unknowns \(101 of states, 2 of parameters\), 198 residuals, [\d,]+ Jac.*",
         r"WARNING input.zero   The input 'u' is zero throughout\.",
@@ -304,7 +318,7 @@ def test_check_takes_the_settings_of_a_solve(here, capsys):
     flags += ["--stepper", "spook", "--friction", "smooth"]
     assert main(["check", write(ONE.replace("[run()])", "[run()], coulomb=b)")), *flags, "--verbose"]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "step h = 0.02 s, state weight κ = 7, cutoff of the initial values 5 Hz" in out
+    assert "step h = 0.02 s, weight κ = 7, cutoff of the initial values 5 Hz" in out
     assert "friction width pivot 0.3 rad/s Size" in out
 
 

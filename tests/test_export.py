@@ -69,7 +69,7 @@ def mismatch(tree: Any, layout: Any, path: str = "") -> str:
         return next(filter(None, (mismatch(tree[i], layout[0], f"{path}[{i}]") for i in range(len(tree)))), "")
     missing = set(layout) - set(tree)
     if missing:
-        return f"{path} lacks {missing}"
+        return f"{path} has no {missing}"
     return next(filter(None, (mismatch(tree[key], layout[key], f"{path}/{key}") for key in layout)), "")
 
 
@@ -196,7 +196,7 @@ def test_what_the_schema_promises_is_asked_of_it(copy: Path) -> None:
     with np.load(copy / "trajectory.npz") as archive:
         arrays = {key: a for key, a in archive.items() if key != "samples_0"}
     np.savez(copy / "trajectory.npz", **arrays)
-    with pytest.raises(ProblemError, match=r"trajectory\.npz lacks 'samples_0'"):
+    with pytest.raises(ProblemError, match=r"trajectory\.npz has no 'samples_0'"):
         load(copy)
 
 
@@ -258,7 +258,7 @@ def test_a_wrong_value_is_damage(way: tuple[Any, ...], value: Any, copy: Path) -
         tree[way[-1]] = value
 
     rewrite(copy, change)
-    with pytest.raises(ProblemError, match=r"solution\.json (is damaged|lacks)"):
+    with pytest.raises(ProblemError, match=r"solution\.json (is damaged|has no)"):
         load(copy)
 
 
@@ -272,13 +272,13 @@ def test_json_that_is_no_object_or_holds_nan_is_damage(copy: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "key", "value", "message"),
     [
-        ("trajectory.npz", "q_0", None, "lacks 'q_0'"),
+        ("trajectory.npz", "q_0", None, "has no 'q_0'"),
         ("trajectory.npz", "q_0", np.zeros((3, 1, 7)), "'q_0' has shape"),
         ("trajectory.npz", "observed_0", np.zeros((STEPS, 2)), "'observed_0' has shape"),
         ("trajectory.npz", "v_0", np.zeros((STEPS, 6)), "'v_0' is an array"),
         ("trajectory.npz", "t_0", np.array(["a"] * STEPS), "'t_0' is an array"),
         ("trajectory.npz", "t_0", np.array(1.0), "is damaged"),
-        ("sensitivities.npz", "T", None, "lacks 'T'"),
+        ("sensitivities.npz", "T", None, "has no 'T'"),
         ("sensitivities.npz", "covariance", np.zeros((2, 3)), "'covariance' has shape"),
         ("sensitivities.npz", "names", np.zeros(3), "is damaged"),
     ],

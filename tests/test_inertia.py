@@ -112,7 +112,7 @@ REFUSED = [
     (lambda: LogCholesky("link", some(), around=some()), "has around= without within=; give within="),
     (
         lambda: LogCholesky("link", FullInertia(1, inertia=(1, 1, 1), within=0.3)),
-        "LogCholesky 'link' uses numbers of its guess=, not its within=; give within= to the LogCholesky",
+        "LogCholesky 'link' uses numbers of its `guess=`, not its within=; give within= to the LogCholesky",
     ),
     (lambda: FullInertia(unknown(-1.0), inertia=(1, 1, 1), within=0.3), "within 0.3 of what has mass -1 kg, which no"),
     (lambda: FullInertia(unknown(0.0), inertia=(1, 1, 1), within=0.3), "within 0.3 of what has mass 0 kg, which no"),
@@ -134,7 +134,7 @@ REFUSED = [
     (lambda: PointMasses("link", 5 * np.vstack([np.eye(3), -np.eye(3)]), some()), "nearest has the mass .* not 1.5 kg"),
     (lambda: PointMasses("link", "corners", some()), r"points 'corners'; give finite numbers \(n, 3\)"),
     (lambda: PointMasses("link", POINTS.T, some()), r"points of shape \(3, 5\); give a row a point, \(n, 3\)"),
-    (lambda: Body("link", mass=1, inertia=some()), "has a mass beside that of its FullInertia; leave it out"),
+    (lambda: Body("link", mass=1, inertia=some()), "has a mass, and its FullInertia has one, too; leave the mass out"),
     (lambda: Body("link", inertia=(1, 1, 1)), "needs a mass and an inertia"),
 ]
 

@@ -86,7 +86,7 @@ def test_what_motors_have_to_do_follows_from_lagranges_equations() -> None:
     np.testing.assert_allclose(found.predicted, efforts / [-2 * TRUTH["K"], 0.5 / 2.0], rtol=1e-9, atol=1e-9)
     assert np.all(np.isnan(found.errors))
     assert not {"nan", "measured", "low-passed"} & set(re.findall(r"[\w-]+", str(found)))
-    assert f"{np.sqrt(np.mean(efforts[:, 0] ** 2)):.4g} N m" in str(found)
+    assert f"{np.sqrt(np.mean(efforts[:, 0] ** 2)):.3g} N m" in str(found)
     other = problem_of(arm(), friction_width=width).inverse_dynamics({"J_m": 0.05}, motion=(q, v, a))
     np.testing.assert_allclose((other.efforts - found.efforts)[:, 0], 4 * 0.02 * a[:, 0], atol=1e-9)
 
@@ -105,8 +105,9 @@ def test_signals_along_a_recording_are_those_that_drove_it() -> None:
     np.testing.assert_array_less(found.errors, [0.01, 0.03])  # of some 3 N m that gravity and inertia take
     np.testing.assert_allclose(found.measured_efforts, found.measured * [-2 * TRUTH["K"], 0.25])
     assert found.t[0] == pytest.approx(3 / 20.0, abs=2 * H)
-    assert f"at {len(found.t)} instants: efforts of the motors' signals, low-passed at 20 Hz\n" in str(found)
-    assert f"{found.errors[0]:.4g} N m" in str(found)
+    how = "measured (gain times signal) less inverse dynamics, both low-passed at 20 Hz"
+    assert f"efforts along run: {how}, {len(found.t)} instants\n" in str(found)
+    assert f"{found.errors[0]:.3g} N m" in str(found)
     assert len(found.records()) == 2 * len(found.t)
     wrong = problem.inverse_dynamics({"c": 0.0}, problem.recordings[0], cutoff=20.0)
     assert wrong.errors[0] > 0.8 * TRUTH["c"]
@@ -122,7 +123,7 @@ def test_of_what_a_recording_has_of_its_own_no_other_one_is_told() -> None:
     problem = Problem("arm", model, [one], [HingeAngle(hinge, "q")], step=H)
     at_rest = [np.zeros((1, 1))] * 3
     for where in ({"recording": new}, {"motion": at_rest}):
-        words = r"test_inverse_dynamics\.py:\d+: 'zero\[one\]' says nothing of .*; give .* one for 'zero' too"
+        words = r"test_inverse_dynamics\.py:\d+: 'zero\[one\]' does not apply to .*; give .* one for 'zero'"
         with pytest.raises(ProblemError, match=words):
             problem.inverse_dynamics({"zero[one]": 0.5}, cutoff=5.0, **where)
         with pytest.raises(ProblemError, match=words):
@@ -135,7 +136,7 @@ def test_of_what_a_recording_has_of_its_own_no_other_one_is_told() -> None:
     np.testing.assert_allclose(own.efforts, problem.inverse_dynamics({"zero": 0.5}, cutoff=5.0).efforts)
     solution = problem.solve(max_iterations=1)
     for recordings, where in (([new], {}), ([], {"recording": new}), ([], {"motion": at_rest})):
-        with pytest.raises(ProblemError, match="'zero\\[one\\]' says nothing of"):
+        with pytest.raises(ProblemError, match="'zero\\[one\\]' does not apply to"):
             problem.with_(recordings=recordings).inverse_dynamics(solution, cutoff=5.0, **where)
     with pytest.raises(ProblemError, match="cutoff is 0"):
         problem.inverse_dynamics(cutoff=0)
@@ -156,7 +157,7 @@ def with_motors(*motors: Any) -> Problem:
         (lambda: problem_of(arm()).inverse_dynamics({"no": 1.0}), "no parameter 'no'"),
         (lambda: with_motors().inverse_dynamics(), "has no motors"),
         (lambda: problem_of(tied()).inverse_dynamics(), "closes loops"),
-        (lambda: twice().inverse_dynamics(), "beside another one"),
+        (lambda: twice().inverse_dynamics(), "determine the sum only"),
         (lambda: problem_of(arm(), [driven(0.5)]).inverse_dynamics(), "no signal"),
     ],
 )

@@ -197,7 +197,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "reach": (lambda: fourbar().assembled({"P1.x": 1.5}), "does not reach P1.x = 1.5"),
     "unknown": (lambda: fourbar().assembled({"P3.x": 1.5}), "is asked for 'P3.x'"),
     "too many": (lambda: fourbar().assembled({"P1.x": 1, "P1.y": 0}), "has 1 degrees of freedom"),
-    "disturbance": (lambda: fourbar(disturbance=-1.0), "disturbance is -1.0; give a number from 0 on"),
+    "disturbance": (lambda: fourbar(disturbance=-1.0), "`disturbance` is -1.0; give a number from 0 on"),
     "text": (lambda: fourbar().assembled("open"), "an initial value has 4 finite numbers"),
     "branch of too few": (lambda: fourbar().branch([1.0, 2.0]), "a position has 4 finite numbers"),
     "branches of a list": (lambda: fourbar().branches([1.0]), "values is [1.0]; give a dict"),

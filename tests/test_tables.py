@@ -98,7 +98,7 @@ def test_without_pandas_one_sentence_tells_the_remedy(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [("{", "is damaged"), ('{"schema": 1}', "lacks 'problem'"), ('{"schema": 99, "problem": "p"}', "has schema 99")],
+    [("{", "is damaged"), ('{"schema": 1}', "has no 'problem'"), ('{"schema": 99, "problem": "p"}', "has schema 99")],
 )
 def test_a_marker_that_cannot_be_read_is_refused(
     content: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -27,6 +27,8 @@ PRIVATE = {
 """What not to write, and what to write."""
 HEADLESS = re.compile(r"(What|Where|Who|Of)\b(?!.*\?$)")
 """Openings of sentences that have no subject yet; questions may have them."""
+ARGUMENT = re.compile(r"^ +\w+(, \w+)*:(?= )", re.MULTILINE)
+"""Names of arguments and attributes in sections of docstrings: they are code."""
 
 
 def hits(text: str) -> Iterator[str]:
@@ -80,7 +82,8 @@ def of_module(source: str) -> Iterator[str]:
             hidden.add(id(first.value))
     texts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
     for node in (node for node in texts if id(node) not in hidden and " " in node.value):
-        yield from (f"{node.lineno}: {hit}" for hit in hits(re.sub(r"(`+).*?\1", "x", node.value)))
+        text = ARGUMENT.sub("", re.sub(r"(`+).*?\1", "x", node.value))
+        yield from (f"{node.lineno}: {hit}" for hit in hits(text))
 
 
 def of_script(path: Path) -> Iterator[str]:

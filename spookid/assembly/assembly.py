@@ -223,7 +223,7 @@ def _with_normaliser(problem: Problem, like: Transcription | None) -> tuple[Fact
 
 
 def _check_motion(problem: Problem, sampled: Sequence[SampledRecording]) -> None:
-    """Refuse a guess of the motion along which constraints, inertias or turns are none."""
+    """Refuse an initial value of the motion along which constraints, inertias or turns are none."""
     for e in sampled:
         poses = e.guess.states[:, : problem.model.configuration.ambient]
         check_ranks(problem.model, poses, e.grid.times(), problem.guess)

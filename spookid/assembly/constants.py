@@ -1,6 +1,6 @@
 """Numbers of the symbols in the factors: settings, widths of friction, fixed parameters, and sizes of the free ones.
 
-What is random in a problem: disturbances of the motion and errors of sensors, as sizes to estimate or to keep.
+What is random in a problem: process noise of the motion and errors of sensors, as sizes to estimate or to keep.
 """
 
 from __future__ import annotations

@@ -188,7 +188,7 @@ def _at_steps(problem: _Declared, settings: Settings, model: Model, one: Observe
 
 
 def _between(problem: _Declared, settings: Settings, model: Model, one: Observed) -> Factor:
-    """Predicted less measured between the steps; behind values and presence stand the stamps, in steps."""
+    """Residuals between the steps; values and presence are followed by the timestamps, in steps."""
     reach = one.reach
     assert reach is not None
     n, states = len(one.rows), reach.states

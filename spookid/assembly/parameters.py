@@ -1,4 +1,4 @@
-"""Guesses of Parameters with which no fit could begin.
+"""Initial values of Parameters with which no fit could begin.
 
 The parameters of a problem: those that recordings share, and those of which each recording has its own.
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:  # each is loaded when it is first asked for
 
 @dataclass(frozen=True, eq=False)
 class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
-    """What is to be identified, from what, and how; it can be solved, simulated and studied.
+    """An identification problem: a model, recordings, sensors and settings. It can be solved, simulated and studied.
 
     Its parameters are those that occur in the model; they are not listed again.
 
@@ -61,15 +61,15 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     """
 
     name: str
-    """Of the problem in results and messages."""
+    """Name of the problem in results and messages."""
     model: Model
     """The mechanism, with Parameters where numbers are not known."""
     recordings: Sequence[Recording] = ()
     """Measured motion; each recording has its own states, all share the parameters. May be empty to simulate only."""
     observations: Sequence[Sensor] = ()
-    """What the signals of the recordings show."""
+    """Sensors: the quantities that the signals of the recordings measure."""
     residuals: Sequence[Residual] = field(kw_only=True, default=())
-    """What else is known of the motion: see ``Residual``."""
+    """Further residuals of the motion: see ``Residual``."""
     constraints: Sequence[Relation | Any] = field(kw_only=True, default=())
     """Relations of parameters, held exactly, such as ``m_1 + m_2 == 3.2``, ``c_1 <= c_2``, ``total_mass(...)``."""
     step: float = cast(float, None)
@@ -80,11 +80,11 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     parameters (see ``spookid.statistics``). A number is the paper's κ, weight of the squared impulse residuals
     [1/(N s)²] against the squared observation residuals; ``math.inf`` makes the dynamics deterministic."""
     stepper: Stepper = field(default_factory=Variational)
-    """How the equations of motion become those of a time step: ``Variational()``, ``Spook()`` or your own."""
+    """Time stepper: ``Variational()``, ``Spook()`` or a subclass of ``OneStep``."""
     friction: str = "smooth"
-    """How dry friction is represented: ``"smooth"`` (what sticks creeps), ``"exact"`` (it stands still; for simulations
-    and backend "lm"), ``"mpcc"`` (the same law as complementarity pairs, for backend "ipopt"; in simulations the same
-    as ``"exact"``)."""
+    """Representation of dry friction: ``"smooth"`` (a sticking joint creeps), ``"exact"`` (it does not move; for
+    simulations and backend "lm"), ``"mpcc"`` (the same law as complementarity pairs, for backend "ipopt"; in
+    simulations the same as ``"exact"``)."""
     friction_width: float | Mapping[str, float | ca.SX] | None = None
     """Slip rate [rad/s or m/s] over which smooth dry friction changes its sign: of all joints, or by coordinate. None:
     estimated from, and with a given weight, 1 % of the rms of each joint's slip rate in the initial motion (0.01 rad/s
@@ -128,7 +128,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     @property
     def dynamics(self) -> Dynamics:
-        """Where the weight of the equations of motion comes from."""
+        """How the equations of motion are weighted."""
         if self.state_weight is None or self.state_weight == AUTO:
             return "estimated"
         return "weight" if math.isfinite(self.state_weight) else "hard"
@@ -191,14 +191,14 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     @property
     def scheme(self) -> Scheme[Any]:
-        """The stepper with the form of dry friction and of what is random."""
+        """The stepper with the form of dry friction and of process noise."""
         return self.stepper.fitting(self.model, DryFriction(cast(Form, self.friction)), self.dynamics)
 
     def with_(self, **changes: Any) -> Self:
-        """A copy with any of the arguments changed; what it says of recordings that it has no longer is forgotten.
+        """Return a copy with some arguments changed; values of removed recordings are dropped.
 
         Raises:
-            ProblemError: for a name that is no argument, or a value that is refused.
+            ProblemError: for an unknown argument, or a value that is refused.
         """
         return declared.changed(self, changes)
 
@@ -217,13 +217,14 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         Args:
             backend: "lm", the package's own Levenberg–Marquardt; "riccati", another name for it; or "ipopt", a general
                 solver of nonlinear programs.
-            callback: called with every accepted iterate, of every start; what it raises ends the fit and reaches you.
+            callback: function of each accepted iterate, of every start; an exception in it ends the fit and is passed
+                on.
             warm_start: a solution of the same recordings and step, of any stepper and backend: its states and
                 estimates are the start, those of parameters in ``initial`` and ``fixed`` excepted.
             starts: number of starts: initial values are drawn from priors, both bounds, or else a decade to either side
                 of the given one (of 0: of the size that makes up a tenth of the motion). The solution is the best that
                 converged; its ``basins`` list where all ended. Ctrl-C ends them with the best until then.
-            seed: of these initial values; the same seed draws the same.
+            seed: seed of these initial values.
             options: the problem's own settings (``step``, ``state_weight``, ``fixed`` ...) and the backend's
                 (``max_iterations``, tolerances: see ``LevenbergMarquardt`` and ``Ipopt``).
 
@@ -273,19 +274,22 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return crossvalidate(problem, fitting(backend, others))
 
     def base_parameters(self, recordings: Recording | Iterable[Recording] | None = None) -> BaseParameters:
-        """Combinations of parameters that can be known before a fit, by the motion of recordings, such as
-        ``problem.recordings``, or by any; see ``spookid.estimation.grouping``."""
+        """Return the base parameters: the combinations of parameters that a motion can identify, found before a fit.
+
+        Args:
+            recordings: recordings of the motion, such as ``problem.recordings``; default: any motion.
+        """
         from spookid.estimation.grouping import base_parameters
 
         return base_parameters(self, recordings)
 
     def contact_forces(self, solution: Solution, recording: int = 0) -> dict[str, Array]:
-        """What contacts that hold do to the bodies that they hold, by their names, (N, rows): forces [N] and of a
-        ``Weld`` moments [N m], along the axes of what they hold on, as means around each step; 0 where a contact does
-        not hold, NaN at the first and the last step.
+        """Return reactions of holding contacts on their bodies, by names of contacts, (N, rows): forces [N], and
+        moments of a ``Weld`` [N m], along the axes of the frame that they hold on, as means around each step. They are
+        0 where a contact does not hold, and NaN at the first and the last step.
 
         Args:
-            solution, recording: of this problem, and its number; others are refused, as in ``impacts`` and ``touches``.
+            solution, recording: a solution of this problem, and the number of a recording.
         """
         from spookid.studies.motor_efforts import contact_forces
 
@@ -323,10 +327,10 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
             parameters: values by name, instead of initial values, or a solution for its estimates.
             duration: [s]; by default that of the recording.
             initial: positions, or positions and rates, of joints' coordinates by name; arrays (q, v); or a solution.
-            recording: which of the problem's recordings gives the inputs and the default start and duration.
+            recording: number of the recording that gives the inputs and the default start and duration.
             inputs: a recording of the motors' signals to use instead; without any they are zero.
             noise: a solution, for the noise it found, or sizes by name; None: nothing is random.
-            seed: of the random numbers.
+            seed: seed of the random numbers.
             substeps: equal parts that each step is taken in; by default as many as continuous time asks for.
             progress: wraps the iteration over the steps, as a progress bar does.
             options: the problem's own settings.
@@ -339,7 +343,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     def inverse_dynamics(
         self, parameters: Parameters = None, recording: int | Recording = 0, **options: Any
     ) -> MotorEfforts:
-        """What motors have to do along a recording or a given motion; see ``spookid.studies.inverse_dynamics``."""
+        """Efforts of the motors along a recording or a given motion; see ``spookid.studies.inverse_dynamics``."""
         from spookid.studies.motor_efforts import inverse_dynamics
 
         return inverse_dynamics(self, parameters, recording, **options)
@@ -351,8 +355,8 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return payload(self, solution, recording, body, **options)
 
     def excite(self, duration: float, limits: MotionLimits | None = None, **options: Any) -> Excitation:
-        """Design a motion of a duration [s] that shows most of the parameters; see ``spookid.studies.excite``. Where
-        ``limits`` say nothing those of the robot's file hold, if the problem was made from one."""
+        """Design a motion of a duration [s] that shows most of the parameters; see ``spookid.studies.excite``. Limits
+        that ``limits`` does not give are those of the robot's file, if the problem was made from one."""
         from spookid.robots.robot import limits_within
         from spookid.studies.excitation import excite
 
@@ -361,14 +365,15 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     def expected_errors(
         self, planned: Recording, *, noise: Noises = None, known: Solution | None = None
     ) -> ExpectedErrors:
-        """What a fit of a planned motion, or of positions, is to report; see ``spookid.studies.expected_errors``."""
+        """Standard errors that a fit of a planned motion will report; see ``spookid.studies.expected_errors``."""
         from spookid.studies.expected import expected_errors
         from spookid.studies.planned_motion import completed
 
         return expected_errors(self, completed(self, planned), noise=noise, known=known)
 
     def regress(self, solution: Solution | None = None, **options: Any) -> Regression:
-        """Least squares on filtered derivatives, beside a solution if there is one; see ``spookid.studies.regress``."""
+        """Least squares on filtered derivatives, compared with a solution if one is given; see
+        ``spookid.studies.regress``."""
         from spookid.studies.regression import regress
 
         return regress(self, solution, **options)

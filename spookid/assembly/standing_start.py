@@ -163,7 +163,7 @@ def standing(
 
 
 def _motion(problem: Problem, settings: Settings) -> Factor:
-    """Contacts that hold do not move, and free bodies hardly speed up."""
+    """Contacts that hold do not move, and free bodies barely speed up."""
     model, window = problem.model, problem.scheme.window(problem.model, settings, 2)
     variables, held = dict(window.variables), ca.SX.sym("held", len(model.holding.contacts))
     here, after = (problem.scheme.configuration(model, variables[i]) for i in (1, 2))

@@ -154,7 +154,7 @@ def _drive(problem: Problem, sampled: SampledRecording, states: Array, constants
 
 def _efforts(assembly: Assembly, point: Point, impulses: Array) -> tuple[EffortFit, ...]:
     """How well measured efforts fit, from the impulses that the motion lacks (N, rows): of an effort whose gain is
-    estimated these are at the guess of it."""
+    estimated these are at the initial value of it."""
     problem, labels, found = assembly.problem, assembly.transcription.motion.noise, dict[str, EffortFit]()
     values = problem.parameter_set.on(assembly.values(point))
     for motor in (motor for motor in problem.model.motors if motor.measured):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import math
 import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
@@ -32,7 +31,7 @@ from spookid.estimation.questions import questions
 from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.mechanics.motor import Motor
 from spookid.parameter import parameters_in, stacked
-from spookid.report.conclusion import parameters, parts, sizes
+from spookid.report.conclusion import inertia_coordinates, parameters, parts, sizes
 from spookid.report.export import load
 from spookid.report.summary import SCREEN, warnings_of, weak_sentences
 from spookid.results import folders
@@ -41,7 +40,7 @@ from spookid.results.result import Solution
 from spookid.results.wording import weight_words
 from spookid.statistics.weak_directions import WEAK
 from spookid.studies.job import KeptFits, unfinished
-from spookid.tables.table import Table, counted, minutes, number, wrapped
+from spookid.tables.table import Table, as_text, counted, minutes, number, seconds, wrapped
 
 if TYPE_CHECKING:
     from spookid.studies.expected import ExpectedErrors
@@ -60,14 +59,17 @@ def check(arguments: Namespace, interruption: Interruption) -> Exit:
 
     def work(job: CommandJob) -> Exit:
         if arguments.trajectory is not None:
-            terminal.say(_foretold(job) + "\n" * run.file.several)
+            terminal.say(_expected(job) + "\n" * run.file.several)
             return Exit.DONE
-        for warning in warnings_of(
-            questions(job.problem), True, terminal.columns()
-        ):  # first: what is asked about may be too large to build
-            terminal.say(warning + "\n")
         title = f"{job.problem.name} ({job.place}): {sizes(job.problem)}"
-        page = describe(job.problem, title, run.file.description, terminal.columns(), arguments.verbose, loading)
+        how = run.file.description, terminal.columns(), arguments.verbose, loading
+        asked = questions(job.problem)
+        try:
+            page = describe(job.problem, title, *how, asked)
+        except ProblemError:  # which may be a unit: the problem is too large to build
+            for question in asked:
+                terminal.complain(f"{job.label}: {question.text}")
+            raise
         terminal.say(page + "\n" * run.file.several)
         return Exit.DONE
 
@@ -75,16 +77,22 @@ def check(arguments: Namespace, interruption: Interruption) -> Exit:
 
 
 def describe(
-    problem: Problem, title: str, description: str, width: int, verbose: bool = True, loading: float = 0.0
+    problem: Problem,
+    title: str,
+    description: str,
+    width: int,
+    verbose: bool = True,
+    loading: float = 0.0,
+    asked: Sequence[Finding] = (),
 ) -> str:
-    """Everything that can be said about a problem before it is solved, or before anything of it is recorded."""
+    """The page about a problem before it is solved, or before anything of it is recorded."""
     table = parts(problem)
     mechanism = Table((), table.rows, table.left).text(width).splitlines()
     if problem.recordings:
         began = time.process_time()
         assembly = assemble(problem)
         title += f"; {_demand(assembly, loading, time.process_time() - began)}"
-        findings = ranked([*assembly.findings, *papers_weight(problem), *_silent_motors(assembly)])
+        findings = ranked([*asked, *assembly.findings, *papers_weight(problem), *_silent_motors(assembly)])
         warnings = ["\n\n".join(warnings_of(findings, verbose, width))] if findings else []
         recordings = _recordings(assembly, width)
         of_fit = [_identifiability(assembly, width, verbose)]
@@ -94,7 +102,7 @@ def describe(
         needed = (
             f"No recording yet: give recordings= one with {', '.join(dict.fromkeys(signals))} to solve the problem."
         )
-        warnings, of_fit = [], []
+        warnings, of_fit = list(warnings_of(asked, verbose, width)), []
         recordings = ["Recordings", *wrapped(needed, width, "  ")]
     quick = verbose and (problem.recordings or len(problem.model.bodies) <= _MOST)
     base = _base_parameters(problem, width) if quick else []
@@ -107,11 +115,9 @@ def describe(
 
 
 def _parameters(problem: Problem, width: int, verbose: bool) -> list[str]:
-    """Of many those that are no coordinates of inertias."""
+    """All parameters, or if they do not fit a screen those that are no coordinates of inertias."""
     table = parameters(problem)
-    pi = ca.vertcat(ca.SX(0, 1), *(b.distribution.pi for b in problem.model.bodies if b.distribution is not None))
-    inner = {p.name for p in parameters_in([pi], "inertias")} if pi.numel() else set()
-    hidden = inner if len(table.rows) > SCREEN and not verbose else set()
+    hidden = inertia_coordinates(problem) if len(table.rows) > SCREEN and not verbose else frozenset()
     rows = [row for row in table.rows if row[0] not in hidden]
     more = [f"  and {counted(len(hidden), 'coordinate')} of inertias: --verbose lists them"] if hidden else []
     lines = Table(table.head, rows, table.left).text(width, "  ").splitlines() if rows else ["  none"]
@@ -239,7 +245,8 @@ def _names(problem: Problem, motor: Motor) -> set[str]:
 
 def excite(arguments: Namespace, interruption: Interruption) -> Exit:
     """Design a motion, print what it will identify, and write it."""
-    from spookid.studies.excitation_result import save  # with what plans motions
+    from spookid.studies.excitation import MOST_ITERATIONS  # with what plans motions
+    from spookid.studies.excitation_result import save
 
     out, run = Path(arguments.out), start(arguments, interruption)
     if out.suffix != ".csv":
@@ -258,15 +265,22 @@ def excite(arguments: Namespace, interruption: Interruption) -> Exit:
     with terminal.line(f"{name}: planning", run.watched) as show, kept.searching(problem):
         began = time.monotonic()
 
+        def forecast(start: int, iteration: int) -> str:
+            done, elapsed = start - 1, time.monotonic() - began
+            if not (share := done or iteration / MOST_ITERATIONS):
+                return ""
+            whole = f"{'about' if done else 'at most'} {minutes(elapsed * arguments.starts / share)}"
+            return f", {elapsed:.0f} s of {whole}, iteration {iteration}"
+
         def seen(start: int, iteration: int, value: float) -> None:
-            whole = (time.monotonic() - began) * arguments.starts / (start - 1) if start > 1 else math.nan
-            forecast = f" of some {minutes(whole)}" if whole > 0 else ""
-            show(f"{name}: start {start} of {arguments.starts}{forecast}, iteration {iteration}, criterion {value:.5g}")
+            show(f"{name}: start {start} of {arguments.starts}{forecast(start, iteration)}, criterion {value:.5g}")
             interruption.checkpoint()
 
         found = problem.excite(arguments.duration, _limits(job), criterion=criterion, **options, **given, progress=seen)
     picture = save(out, found)
-    run.say("\n".join([str(found), *_until(job, found.expected), f"\nWritten to {out} and {picture}"]))
+    *page, facts = found.page(arguments.verbose)
+    page += [*_until(job, found.expected), f"{facts}, {seconds(time.monotonic() - began)}"]
+    run.say(f"{as_text(page, terminal.columns())}\n\nWritten to {out} and {picture}")
     if found.interrupted:
         on = "the same command repeats the search that was interrupted, from its beginning"
         terminal.complain(f"interrupted; the best motion until then is in {out}, and {on}")
@@ -275,7 +289,7 @@ def excite(arguments: Namespace, interruption: Interruption) -> Exit:
     return Exit.DONE
 
 
-def _foretold(job: CommandJob) -> str:
+def _expected(job: CommandJob) -> str:
     """Errors to expect of a trajectory."""
 
     planned = Recording.from_file(job.arguments.trajectory)
@@ -283,12 +297,12 @@ def _foretold(job: CommandJob) -> str:
         errors = job.problem.expected_errors(planned, noise=_noise(job), known=_known(job))
     except ProblemError as error:
         raise ProblemError(f"{job.arguments.trajectory}: {error}") from None
-    return "\n".join([str(errors), *_until(job, errors)])
+    return as_text([*errors.page(job.arguments.verbose), *_until(job, errors)], terminal.columns())
 
 
 def _until(job: CommandJob, errors: ExpectedErrors) -> list[str]:
     """A sentence for each parameter and the error that is wanted of it."""
-    return ["\n" + errors.until(name, *error) for name, error in dict(job.arguments.until).items()]
+    return [errors.until(name, *error) for name, error in dict(job.arguments.until).items()]
 
 
 def _known(job: CommandJob) -> Solution | None:

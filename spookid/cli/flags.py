@@ -302,6 +302,7 @@ OF_COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
         "--known-mass": flag("mass of the payload [kg], to calibrate gains; 0: there is none", "KG", type=float),
         "--calibration": flag("what a run with a known mass has found, the FILE of its --out", "FILE"),
         **_ALONG,
+        "--verbose": flag("all warnings and notes, and a table of residuals", action="store_true"),
         "--out": flag("JSON with estimates, errors and covariances", "FILE"),
     },
     "predict": {

@@ -28,16 +28,17 @@ from spookid.report import page
 from spookid.results import folders
 from spookid.results.result import Solution
 from spookid.robots import Robot, ServoActuator, read, servos, write_isaac_lab
+from spookid.robots.comparing import compare
 from spookid.robots.identified import at_values, check_same
 from spookid.robots.logs import Log, opened
-from spookid.robots.report_section import section
+from spookid.robots.report_section import problem_of, section
 from spookid.robots.scaffold import scaffold
 from spookid.robots.writing import write
 from spookid.studies.motor_efforts import inverse_dynamics
 from spookid.studies.payload_notices import ArmKnowledge
 from spookid.studies.payloads import payload as find
 from spookid.studies.posterior_draws import randomize as draw
-from spookid.tables.table import Table, seconds
+from spookid.tables.table import Table, as_text, seconds
 
 
 def new(arguments: Namespace, interruption: Interruption) -> Exit:
@@ -115,7 +116,12 @@ def export(arguments: Namespace, interruption: Interruption) -> Exit:
     bodies = result.mechanism.bodies if result.mechanism else ()
     others = [body.name for body in bodies if body.name not in robot.description.links]
     if others:
-        terminal.complain(f"{arguments.to} has no link {', '.join(others)}: what was found of it is not in {out}")
+        terminal.complain(f"{arguments.to} has no link {', '.join(others)}: its estimates are not in {out}")
+    try:
+        compared = compare(robot, result, problem=problem_of(result), replays=False)
+        terminal.say(f"\n{as_text(compared.blocks()[1:], terminal.columns())}")
+    except ProblemError as error:
+        terminal.complain(f"torques are not compared with the log: {error}")
     return Exit.DONE
 
 
@@ -165,10 +171,12 @@ def payload(arguments: Namespace, interruption: Interruption) -> Exit:
         values=dict(arguments.set),
         cutoff=arguments.cutoff,
     )
-    terminal.say(f"{found}\n\nLoaded in {seconds(loaded - began)}, found in {seconds(found.seconds)}")
+    page = found.page(arguments.verbose)
+    page += [f"loaded in {seconds(loaded - began)}"] if arguments.verbose else []
+    terminal.say(as_text(page, terminal.columns()))
     if out is not None:
         found.save(out)
-        terminal.say(f"Written to {out}")
+        terminal.say(f"\nWritten to {out}")
     if not found.fits:
         terminal.complain(f"{arguments.log} does not fit the arm of {arguments.result}")
         return Exit.NOT_CONVERGED
@@ -186,7 +194,8 @@ def predict(arguments: Namespace, interruption: Interruption) -> Exit:
     values = {**result.values, **dict(arguments.set)}
     found = inverse_dynamics(problem, values, recording, cutoff=arguments.cutoff)
     kinds = {"predicted": found.efforts, "measured": found.measured_efforts}
-    terminal.say(f"{result.problem}: {arguments.log} with the estimates of {arguments.result}\n\n{found}")
+    title = f"{result.problem}: {arguments.log} with the estimates of {arguments.result}"
+    terminal.say(as_text([title, *found.blocks()], terminal.columns()))
     if out is not None:
         heads = [f"{label} [{unit}]" for label, unit in zip(found.motors, found.units, strict=True)]
         columns = {f"{head} {kind}": efforts[:, i] for kind, efforts in kinds.items() for i, head in enumerate(heads)}

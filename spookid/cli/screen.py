@@ -18,9 +18,11 @@ import numpy as np
 from spookid.cli import terminal
 from spookid.data.growing import Row
 from spookid.data.recording import Recording
+from spookid.report.summary import correlated_pairs, correlation_line, warnings_of
+from spookid.results.wording import warned
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.statistics.changes import Change
-from spookid.tables.table import Table, counted, labelled, quantity, uncertain
+from spookid.tables.table import ESTIMATED, Block, Table, as_text, counted, estimated, labelled, quantity, uncertain
 
 _EPOCH = 1e9
 """Timestamps from here on [s] are taken for seconds since 1970, the others for seconds of the log."""
@@ -79,6 +81,21 @@ class View:
         name = f"{change.parameter} ({note})" if note else change.parameter
         self.note(f"{clock(change.told)}  CHANGED  {change.words(name, estimate.units[change.parameter], clock)}")
 
+    def page(self, now: float, estimate: OnlineEstimate, rows: int, left_out: int, changes: Sequence[Change]) -> str:
+        """The estimates at the end of a log, as ``spookid solve`` prints those of a fit."""
+        verdict = f"{self.title}: watched until {clock(now)}, {counted(len(changes), 'change')}"
+        known = [name for name in self.names if name not in estimate.reasons]
+        cells = (estimated(n, estimate.values[n], estimate.std_errs[n], estimate.units[n]) for n in known)
+        table = [(*own, self.notes[name]) for name, own in zip(known, cells, strict=True)]
+        blocks: list[Block] = [verdict + warned(estimate.findings), *warnings_of(estimate.findings)]
+        blocks += [Table(("parameter", *ESTIMATED, ""), table, left=(0, 5, 6))] if known else []
+        pairs = correlated_pairs(list(estimate.values), estimate.covariance)
+        blocks += correlation_line(pairs)
+        unknown = [f"  {name}: {reason}" for name, reason in estimate.reasons.items() if name in self.names]
+        blocks += ["\n".join(["not identifiable", *unknown])] if unknown else []
+        lost = f", {counted(left_out, 'sample')} left out" if left_out else ""
+        return as_text([*blocks, f"{counted(rows, 'row')}{lost}"], terminal.columns())
+
     def note(self, text: str, write: Callable[[str], None] = terminal.say) -> None:
         """A line of its own."""
         self._erase()
@@ -89,9 +106,13 @@ class View:
         """A line on stderr."""
         self.note(text, terminal.complain)
 
-    def close(self) -> None:
-        """Write the last table; it stays."""
-        self._draw()
+    def close(self, page: str = "") -> None:
+        """Write the last table, or a page instead; it stays."""
+        if page:
+            self._erase()
+            terminal.say(page if self._in_place else f"\n{page}")
+        else:
+            self._draw()
         self._text, self._height = "", 0
 
     def _draw(self) -> None:
@@ -116,7 +137,7 @@ class LogRows:
 
     Args:
         path: of the log, as sentences name it.
-        told: a function that takes sentences.
+        told: a function of a sentence.
     """
 
     def __init__(self, path: Path, told: Callable[[str], object]) -> None:

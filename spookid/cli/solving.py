@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -17,6 +18,7 @@ from spookid.estimation.questions import asking, questions
 from spookid.estimation.solving import planned
 from spookid.estimation.solving import solve as estimate
 from spookid.report import export
+from spookid.results.findings import Finding
 from spookid.results.result import Solution
 from spookid.results.values import Basin
 from spookid.solvers.status import Status
@@ -37,10 +39,24 @@ def solve(arguments: Namespace, interruption: Interruption) -> Exit:
             return each(run, lambda job: partial(_solve, run, job, aside), marker=export.MARKER, home=RESULTS)
 
 
+@contextmanager
+def _asked(run: Run, job: CommandJob) -> Iterator[Sequence[Finding]]:
+    """Questions about the problem; they are in its summary, or on stderr if none is printed."""
+    found, summarized = questions(job.problem), False
+    try:
+        yield found
+        summarized = not run.arguments.quiet
+    finally:
+        for question in () if summarized else found:
+            terminal.complain(f"{job.label}: {question.text}")
+
+
 def _solve(run: Run, job: CommandJob, aside: Connection | None) -> Exit:
-    asked = questions(job.problem)
-    for question in asked:
-        terminal.complain(f"{job.label}: {question.text}")
+    with _asked(run, job) as asked:
+        return _solved(run, job, aside, asked)
+
+
+def _solved(run: Run, job: CommandJob, aside: Connection | None, asked: Sequence[Finding]) -> Exit:
     plan = planned(job.problem, run.arguments.backend, run.options) if run.arguments.plan else None
     if plan is not None:
         run.say(str(plan))
@@ -82,13 +98,13 @@ def _solve(run: Run, job: CommandJob, aside: Connection | None) -> Exit:
 
 
 def _again(run: Run, job: CommandJob, problem: Problem) -> Solution:
-    """A fit to see what a doubtful one lacks; a signal ends it."""
+    """A fit that tests a cause of doubt; a signal ends it."""
     with run.fitting(f"{job.label}, sensors tried", problem) as callback:
         return estimate(problem, run.arguments.backend, run.options, callback)
 
 
 def _jointly(run: Run, job: CommandJob) -> Solution:
-    """The joint fit over workers, which the same command goes on with; a signal ends it at once, for all is kept."""
+    """The joint fit over workers, which the same command continues; a signal ends it at once, because all is kept."""
     from spookid.studies.joint_fit import fit_jointly  # with workers
     from spookid.studies.joint_fit import planned as planned_jointly
     from spookid.studies.worker_pool import WorkerPool
@@ -104,8 +120,8 @@ def _jointly(run: Run, job: CommandJob) -> Solution:
 
 
 def _begun(run: Run, job: CommandJob) -> tuple[Problem, tuple[Basin, ...]]:
-    """The problem with the guesses of its best start, which workers solve and a folder keeps, and where all ended;
-    itself if there is to be one start."""
+    """The problem with the initial values of its best start, which workers solve and a folder keeps, and where all
+    starts ended; the problem itself for a single start."""
     count = run.arguments.starts
     if count == 1:
         return job.problem, ()

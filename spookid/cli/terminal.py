@@ -162,7 +162,8 @@ def _write(stream: TextIO, text: str) -> None:
         stream.write(text)
         stream.flush()
     except OSError as error:
-        # `| head` has seen enough, or the disk is full; the work goes on, and what is still to be written goes nowhere.
+        # `| head` has seen enough, or the disk is full; the work continues, and what is still to be written goes
+        # nowhere.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)

@@ -95,7 +95,7 @@ class _Watch:
             raise
         finally:
             self._run.interruption.kept()
-            self._view.close()
+            self._view.close(self._page(monitor))
             self._checks.close()
         self._keep(monitor)
         return Exit.DONE
@@ -128,10 +128,19 @@ class _Watch:
         if self._until >= self._due and not self._arguments.quiet:
             every = self._arguments.every
             self._due = every * (math.floor(self._until / every + 1e-6) + 1)
-            taken = monitor.smoother.intake
-            self._view.estimate(
-                self._until, found, self._rows, taken.late + taken.early + taken.crowded + self._checks.left_out
-            )
+            self._view.estimate(self._until, found, self._rows, self._left_out(monitor))
+
+    def _page(self, monitor: Monitor | None) -> str:
+        """What is known in the end; nothing if the user wants quiet."""
+        if monitor is None or self._arguments.quiet:
+            return ""
+        return self._view.page(
+            self._until, monitor.smoother.estimate, self._rows, self._left_out(monitor), monitor.changes
+        )
+
+    def _left_out(self, monitor: Monitor) -> int:
+        taken = monitor.smoother.intake
+        return taken.late + taken.early + taken.crowded + self._checks.left_out
 
     def _begun(self, rows: Iterator[Row]) -> Monitor:
         """With the first seconds, fitted as one recording."""
@@ -226,7 +235,7 @@ def _leading(rows: Iterator[Row], seconds: float, path: Path) -> list[Row]:
 
 
 def _is_hardly_known(noise: Noise) -> bool:
-    """True if the size of some noise may as well be half as large again, or was not seen."""
+    """True if the size of some noise may as well be half as large again, or was not identifiable."""
     return not noise.given and not 2 * noise.error < math.log(_ROUGHLY)
 
 

@@ -37,7 +37,7 @@ class Sensor(metaclass=Checked):
             def predicted(self, state):
                 return casadi.asin(state.axes(self.frame)[2, 0])
 
-    ``predicted`` may hold Parameters. What it gives is multiplied by ``scale``, and ``offset`` is added.
+    ``predicted`` may hold Parameters. The predicted value is multiplied by ``scale``, and ``offset`` is added.
     """
 
     signals: Any
@@ -46,25 +46,25 @@ class Sensor(metaclass=Checked):
     """Standard deviation of the noise in the signals' unit, one for all or one each; None: it is estimated, or 1 if the
     weight of the equations of motion is given."""
     offset: Any = 0
-    """What the signals show besides scale · true, in their unit: a number or an expression of Parameters, one for all
-    or one each."""
+    """Offset of the signals: signal = scale · true value + offset, in their unit: a number or an expression of
+    Parameters, one for all or one each."""
     scale: Any = 1
-    """How much the signals show per unit of what is true; as ``offset``."""
+    """Scale of the signals per unit of the true value; as ``offset``."""
     loss: Loss = "auto"
-    """How much samples far off count: ``"linear"``, ``"huber"``, ``"cauchy"`` or a ``RobustLoss`` of your own; or
+    """Robust loss of residuals: ``"linear"``, ``"huber"``, ``"cauchy"`` or a ``RobustLoss`` of your own; or
     ``"auto"``: linear, without single samples of positions that are plainly wrong (``spookid.estimation.outliers``)."""
     delay: Any = 0
     """Delay of the signals' timestamps [s], a number or an expression of Parameters."""
     correlation_time: Any = 0
     """Time over which the noise of the signals is correlated [s], a number or a Parameter; 0: it is white."""
     unit: Any = ""
-    """Of what is true, for people: a text."""
+    """Unit of the true value, a text."""
     period: Any = None
-    """Of what is true, for angles 2π: residuals are taken the short way round. None if it has none."""
+    """Period of the true value, 2π for angles: residuals are taken modulo it. None without a period."""
     either_sign: bool = False
     """True if its signals mean the same with the other sign, as the components of a quaternion do."""
     is_free_form: bool = True
-    """False if what is true holds no Parameters but those of the model."""
+    """False if the true value depends on no Parameters except those of the model."""
     place: str
     """``file.py:line`` of its declaration."""
 
@@ -74,16 +74,16 @@ class Sensor(metaclass=Checked):
         return made
 
     said = ""
-    """What it measures, for people, in a format of the sensor, ``"rate of {0.label}"``; empty: its kind."""
+    """Format of the name of the measured quantity, such as ``"rate of {0.label}"``; empty: its kind."""
 
     @property
     def title(self) -> str:
-        """What it measures, for people."""
+        """Name of the measured quantity."""
         return self.said.format(self) or type(self).__name__
 
     @abstractmethod
     def predicted(self, state: State) -> Any:
-        """What is true of it: a scalar, or one value for each of its signals."""
+        """The true value: a scalar, or one value for each of its signals."""
 
     def check(self, model: Model) -> None:
         """Raise ProblemError if it does not fit the model."""
@@ -155,7 +155,7 @@ class Sensor(metaclass=Checked):
         return tuple(Channel(self, i, period) for i in range(count))
 
     def period_in(self, model: Model) -> float | None:
-        """``period``, or what follows from the model where it was left out."""
+        """Return ``period``, or the one that follows from the model if it was left out."""
         return None if self.period is None else float(self.period)
 
 
@@ -270,7 +270,7 @@ class Channel:
 
     @property
     def title(self) -> str:
-        """What it measures, for people."""
+        """Name of the measured quantity."""
         return self.sensor.title if len(self.sensor.signals) == 1 else f"{self.sensor.title} [{self.index}]"
 
     def expressions(self) -> list[ca.SX]:
@@ -279,7 +279,7 @@ class Channel:
 
     @property
     def is_free_form(self) -> bool:
-        """False if what is true holds no Parameters but those of the model."""
+        """False if the true value depends on no Parameters except those of the model."""
         return self.sensor.is_free_form
 
     def predicted(self, state: State) -> ca.SX:

@@ -10,7 +10,7 @@ mean x̄ of the two states. Its variance is h² Σ (τ̂² σ_v² + v̂² σ_τ�
 **It is no further evidence.** The equations of motion say dE/dt + P = v τ, so that at the true motion r is what the
 noise of rates and efforts make it: h Σ (τ̂ e_v + v e_τ). Sensors and equations of motion have rows of e_v and e_τ
 already, of which r is a combination; a likelihood of all rows together would give it no weight. It moves estimates
-towards what balances work, which helps where the other rows are weighted wrongly, as with a state weight that is given.
+towards what balances work, which helps where the other rows are weighted wrongly, as with a weight κ that is given.
 Standard errors, therefore, are never smaller than those of the block jackknife, in which rows that err together count
 as they scatter.
 """

@@ -1,4 +1,4 @@
-"""Rows of a log one by one: of one that is there, of one that something goes on writing to, or of standard input."""
+"""Rows of a log one by one: of one that is there, of one that something continues writing to, or of standard input."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _PAUSE = 0.1  # between two looks at a file that grows [s]
 class Row:
     """A line of a log."""
 
-    line: int  # its number in the file, from 1; that of the stamp where a file has no lines
-    t: float  # stamp [s]
+    line: int  # its number in the file, from 1; that of the timestamp where a file has no lines
+    t: float  # timestamp [s]
     values: dict[str, float]  # of the signals; those that are missing are left out
 
 
@@ -74,7 +74,7 @@ class GrowingLog:
 
     def _recorded(self) -> Iterator[Row]:
         """Of a file that is no text."""
-        options = {} if self._time == "t" else {"time": self._time}  # messages have stamps without a name
+        options = {} if self._time == "t" else {"time": self._time}  # messages have timestamps without a name
         recording = Recording.from_file(self.path, signals=self._signals, **options)
         for note in recording.notes:
             self._told(note)

@@ -98,7 +98,7 @@ class Orientation(DeclaredSensor):
     sigma: float
     """Standard deviation of its noise about every axis [rad]."""
     mounting: Any = field(default=(0, 0, 0), kw_only=True)
-    """How what is measured is turned in the frame, a rotation vector (3,) [rad]: numbers or expressions of
+    """Rotation of the sensor in the frame, a rotation vector (3,) [rad]: numbers or expressions of
     Parameters."""
 
     count = 4

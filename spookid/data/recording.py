@@ -37,7 +37,7 @@ class Recording(Tabular, Readable, metaclass=Checked):
     Args:
         t: timestamps [s], shape (N,), finite and strictly increasing; they may be irregular.
         signals: signal name to its samples, each shape (N,), in the signal's own unit; NaN is a missing sample.
-        name: what messages and results call this run.
+        name: name of this run in messages and results.
         q: positions and quaternions of the bodies, shape (N, bodies, 7), of a simulated recording; None if measured.
         v: linear and angular velocities of the bodies, shape (N, bodies, 6), likewise.
         closed_loop: True if inputs answer to the measured motion, as a controller's do, False if they do not; None:
@@ -45,9 +45,9 @@ class Recording(Tabular, Readable, metaclass=Checked):
         several_clocks: True if NaN is no sample that is missing but the time of another clock; ``times`` sets it.
         before: time [s] and value of each signal's last sample before the first timestamp, which an input keeps until
             it has another; ``between`` sets it.
-        times: timestamps [s] of signals that have a clock of their own, by their names, in any order; their samples
-            are as many. ``t`` is then of all clocks together, with NaN where one has no sample.
-        notes: what reading did to the samples, such as repeated timestamps; problems and results report it.
+        times: timestamps [s] of signals with a separate clock, by their names, in any order, as many as their samples.
+            ``t`` is then of all clocks together, with NaN where one has no sample.
+        notes: changes that reading made to the samples, such as repeated timestamps; problems and results report them.
 
     Raises:
         ProblemError: for fewer than two samples, a time that is not finite or does not increase, no signals, a signal
@@ -192,7 +192,7 @@ class RecordingFiles(Sequence[Recording], metaclass=Checked):
         paths: a pattern such as ``"logs/*.npz"``, whose files are taken in the order of their names, or paths. They
             are those of the current folder; workers elsewhere need whole ones.
         read: makes a recording of a path; by default ``Recording.from_file``.
-        options: of ``Recording.from_file``.
+        options: options of ``Recording.from_file``.
 
     Raises:
         ProblemError: if there is no file, or one is given twice.
@@ -210,15 +210,15 @@ class RecordingFiles(Sequence[Recording], metaclass=Checked):
         """Of the files."""
         if not self.paths:
             what = shown(os.fspath(paths)) if isinstance(paths, (str, os.PathLike)) else "in the list"
-            raise ProblemError(f"{self.place}: RecordingFiles: no file is {what}; check the path")
+            raise ProblemError(f"{self.place}: RecordingFiles: there is no file {what}; check the path")
         if len(set(self.paths)) < len(self.paths):
-            raise ProblemError(f"{self.place}: RecordingFiles: a file is there twice; name each once")
+            raise ProblemError(f"{self.place}: RecordingFiles: a file is named twice; name each once")
         self._read, self._options = read or Recording.from_file, options
         self._recent = lru_cache(maxsize=SAMPLE)(self.read)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the recordings are called before they are read: the stems of the files."""
+        """Names of the recordings before they are read: the stems of the files."""
         return tuple(path.stem for path in self.paths)
 
     @property

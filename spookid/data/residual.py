@@ -40,7 +40,8 @@ class Residual(metaclass=Checked):
 
     name: str
     expression: Callable[..., Any]
-    """Of a ``State``, or of two neighbouring ones in the order of time; rows (n,), of Parameters too."""
+    """Function of a ``State``, or of two neighbouring ones in the order of time, to residuals (n,); it may contain
+    Parameters."""
     kind: Literal["soft", "hard", "inequality"] = "soft"
     """``"soft"``: normally distributed around zero; ``"hard"``: an equality constraint, in units in which 1e-6 is
     nothing (best with a given weight, for it removes a degree of freedom of the process noise); ``"inequality"``: not

@@ -1,4 +1,4 @@
-"""From a recording's own time stamps to the equidistant steps t_k = t_0 + k h of the estimation: which step each sample
+"""From a recording's own timestamps to the equidistant steps t_k = t_0 + k h of the estimation: which step each sample
 belongs to, and where it lies between the states there."""
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def slack(recording: Recording, step: float) -> float:
 
 def slack_at(time: float, step: float) -> float:
     """Floating-point spacing of timestamps of the size of ``time`` [s]."""
-    return max(_AT_STEP * step, 4 * float(np.spacing(abs(time))))  # of stamps that count from 1970 about 1e-6 s
+    return max(_AT_STEP * step, 4 * float(np.spacing(abs(time))))  # of timestamps that count from 1970 about 1e-6 s
 
 
 def finite_samples(recording: Recording, signal: str) -> tuple[FloatArray, FloatArray]:

@@ -188,7 +188,8 @@ class Observation(OneSignal):
     """
 
     expression: Callable[[State], ca.SX]
-    """Of a ``State`` with ``angle``, ``rate``, ``position``, ``velocity``, ``axes`` and ``angular_velocity``."""
+    """Function of a ``State`` with ``angle``, ``rate``, ``position``, ``velocity``, ``axes`` and
+    ``angular_velocity``."""
     signal: str
     """Name of the measured signal in the recordings."""
     sigma: float | None = None

@@ -89,7 +89,7 @@ class State:
     """Coordinates and rates of all joints, (n_s,) each, if they are known beside the poses."""
 
     widths: ca.SX | None = field(default=None, repr=False)
-    """Of smooth dry friction, (n_s,), if they are known."""
+    """Widths of smooth dry friction, (n_s,), if they are known."""
 
     @classmethod
     def of(cls, model: Model, motion: Motion, **known: Any) -> State:
@@ -151,10 +151,10 @@ class State:
         return self.model.twist(body, self.a)[1]
 
     def wrench(self, joint: Joint) -> tuple[ca.SX, ca.SX]:
-        """What a joint hands from its parent's side to its child's: a force (3,) [N] at the origin of the child's frame
-        and a torque (3,) [N m] in the world, with all that acts along its coordinates.
+        """The wrench that a joint transmits from its parent to its child: a force (3,) [N] at the origin of the child's
+        frame and a torque (3,) [N m] in the world, with all that acts along its coordinates.
 
-        It is what the motion of all bodies beyond the joint takes, less gravity and the loads on them.
+        It equals the inertial wrench of all bodies beyond the joint, less gravity and the loads on them.
 
         Raises:
             ProblemError: for a mechanism that closes loops, or with loads on points that follow inputs.

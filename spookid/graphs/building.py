@@ -28,21 +28,21 @@ from spookid.mechanics.system import System, point, vector
 class Sigmas(metaclass=Checked):
     """Standard deviations of the factors of a graph; 0 for equality constraints.
 
-    By default those of Table 2, roots of its covariances, but for the first rates, which are known here.
+    Defaults are those of Table 2, roots of its covariances, except for the first rates, which are known here.
     """
 
     trapezoid: float | tuple[float, float] = 0.1
-    """Of both integrations, or of positions and of rates, in their units."""
+    """Standard deviation of both integrations, or of positions and of rates, in their units."""
     dynamics: float = 1e-2
-    """In the unit of an acceleration."""
+    """Standard deviation of the dynamics, in the unit of an acceleration."""
     constraints: float = 0.0
     """On positions and on rates."""
     start: float = 0.0
-    """Of the first positions and rates."""
+    """Standard deviation of the first positions and rates."""
     equality: float = 10.0
-    """Of what changes little."""
+    """Standard deviation of soft equalities."""
     reference: float = 0.0
-    """Of the motion that inverse dynamics is given."""
+    """Standard deviation of the reference motion of inverse dynamics."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -130,7 +130,7 @@ def inverse_dynamics(
         step: h [s].
         reference: names of signals, one for each independent coordinate, whose values at all steps are the motion.
         coordinates: those that are integrated.
-        noise: of the factors.
+        noise: standard deviations of the factors.
         more: further factors.
 
     Raises:

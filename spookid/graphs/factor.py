@@ -104,7 +104,7 @@ Coordinates = Literal["dependent", "independent"]
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """What a factor sees at step k."""
+    """Variables, signals and step of a factor at step k."""
 
     variables: Variables
     step: ca.SX
@@ -141,7 +141,7 @@ class GraphFactor(metaclass=Checked):
 
     Args:
         sigma: standard deviation of the error, in its unit: one number, or one for each row; 0 for a constraint.
-        name: by which results call it; by default what it is.
+        name: its name in results; default: its kind.
     """
 
     sigma: float | Sequence[float] = 0.0
@@ -149,9 +149,9 @@ class GraphFactor(metaclass=Checked):
     place: str = field(default_factory=declared_at, repr=False)
 
     group: ClassVar[Group] = Group.STATE
-    """Which part of the cost it belongs to."""
+    """Part of the cost that it belongs to."""
     reach = 0
-    """How many steps behind its own it sees."""
+    """Number of further steps that it depends on."""
     first_only = False
     """True if it holds at the first step only."""
     optional = False
@@ -167,12 +167,12 @@ class GraphFactor(metaclass=Checked):
 
     @property
     def title(self) -> str:
-        """Its name, or what it is."""
+        """Its name, or its kind."""
         return self.name or self.default
 
     @property
     def default(self) -> str:
-        """What it is, in words."""
+        """Its kind, in words."""
         return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(self).__name__).lower()
 
     @property
@@ -198,7 +198,7 @@ class GraphFactor(metaclass=Checked):
         """e, (rows,)."""
 
     def sigmas(self, rows: int) -> Array:
-        """Of each row, (rows,).
+        """Standard deviation of each residual, (rows,).
 
         Raises:
             ProblemError: if there are as many as neither one nor the rows.
@@ -326,8 +326,8 @@ class Observation(GraphFactor):
 
     Args:
         signal: its name in the data.
-        shown: a function of some variables, called what they are, that gives the expression of one number; Parameters
-            may occur in it.
+        shown: a function that returns one expression; its arguments are named as the variables, and Parameters may
+            occur in it.
         sigma: in the unit of the signal.
     """
 

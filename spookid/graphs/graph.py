@@ -114,7 +114,7 @@ class Graph(Tabular, metaclass=Checked):
 
         Args:
             steps: how many.
-            data: of each signal its values at the steps, (N,), NaN where there is none.
+            data: values of each signal at the steps, (N,); NaN for missing ones.
 
         Raises:
             ProblemError: if data are missing, too short, or of no factor.
@@ -144,8 +144,8 @@ class Graph(Tabular, metaclass=Checked):
         """What ``Chain.data`` and ``Chain.missing`` hold of a factor at one step, (n_d,) and (rows,).
 
         Args:
-            name: of the factor, one of ``transcription(...).factors``.
-            values: of its signals at that step; those that are not there are missing.
+            name: name of the factor, one of ``transcription(...).factors``.
+            values: values of its signals at that step, without missing ones.
         """
         part = next((part for part in self.written if part.factor.name == name), None)
         if part is None:
@@ -185,7 +185,7 @@ class Graph(Tabular, metaclass=Checked):
 
         Args:
             steps: how many.
-            data: of each signal its values at the steps, (N,), NaN where there is none.
+            data: values of each signal at the steps, (N,); NaN for missing ones.
             start: of the variables, at one point or at each step, such as ``{"q": mechanism.assembled(...)}``, what
                 ``simulated`` gives, or the ``values`` of another solution; of Parameters by name. Rates that are not
                 given are differences. The branch of a loop is that of the start.
@@ -210,7 +210,7 @@ class Graph(Tabular, metaclass=Checked):
         """Variables of the first step and Parameters, where a stream of steps begins.
 
         Args:
-            start: as of ``solve``, of one step.
+            start: initial values of one step, as in ``solve``.
 
         Raises:
             ProblemError: as ``solve``.
@@ -270,7 +270,7 @@ class Graph(Tabular, metaclass=Checked):
         return ca.Function("slopes", [x, stacked(self.parameters)], [ca.densify(whole)])
 
     def _check_start(self, problem: Transcription, point: Point) -> None:
-        """Refuse constraints of which some follow from others, and hard rows that cannot all hold."""
+        """Refuse constraints of which some follow from others, and equality constraints that cannot all hold."""
         if "q" in self.variables.names:
             (slopes,) = self._slopes(self.variables.read(point.states[0])["q"][:1], point.parameters)
             slopes = slopes[: len(slopes) - len(self.system.independent)]

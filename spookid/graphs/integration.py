@@ -151,8 +151,8 @@ class SoftEquality(OfVariable):
     """e = x_{k+1} ⊟ x_k: a variable changes little from a step to the next (f_eq of section 5.2).
 
     With a large sigma it determines what nothing else does, such as an effort that alternates from step to step, which
-    a trapezoidal rule does not penalize. Of order 2, e = (x_{k+2} ⊟ x_{k+1}) − (x_{k+1} ⊟ x_k), it does not penalize a
-    steady change.
+    a trapezoidal rule does not penalize. With order 2, e = (x_{k+2} ⊟ x_{k+1}) − (x_{k+1} ⊟ x_k), it does not penalize
+    a steady change.
 
     Args:
         variable: x.
@@ -242,7 +242,7 @@ class InverseDynamics(Dynamics):
 
     Args:
         coordinates: ``"independent"`` for ddz.
-        inputs: True if the system's inputs act beside Q, from data; False if Q is all that drives it.
+        inputs: True if the system's inputs act in addition to Q, from data; False if Q is the only drive.
         sigma: in the unit of an acceleration.
     """
 

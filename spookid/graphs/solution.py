@@ -151,23 +151,23 @@ _CHANCE = 5.0  # standard deviations of a sum of squares that are no chance
 
 @dataclass(frozen=True, eq=False)
 class GraphSolution(Tabular):
-    """Variables along time, parameters, and what they cost."""
+    """The solution of a graph: variables along time, parameters, and cost."""
 
     t: Array
-    """Of the steps, from 0 on, (N,) [s]."""
+    """Times of the steps, from 0 on, (N,) [s]."""
     values: Mapping[str, Array]
-    """Of each variable, by its name, (N, its coordinates)."""
+    """Values of each variable, by its name, (N, its coordinates)."""
     parameters: Mapping[str, float]
     """Estimates by name."""
     standard_errors: Mapping[str, float]
-    """Of the estimates, with the sigmas of the factors as they are; NaN where there is a reason."""
+    """Standard errors of the estimates, for the given sigmas of the factors; NaN where there is a reason."""
     reasons: Mapping[str, str]
     """Why a parameter has no standard error."""
     status: Status
     detail: str
-    """Which test ended the iteration."""
+    """Test that ended the iteration."""
     iterations: int
-    """Of all stages together."""
+    """Iterations of all stages together."""
     costs: Mapping[str, Array]
     """Of each soft factor, by its name, what it adds to the cost at each step at which it stands, (count,)."""
     branch: Array
@@ -201,8 +201,8 @@ class GraphSolution(Tabular):
 
     @property
     def misfit(self) -> float:
-        """How many times larger errors are than their sigmas say, about 1 where these are right: the root of the cost
-        over the degrees of freedom; NaN if there are none."""
+        """Ratio of residuals to their sigmas, about 1 if these are right: the root of the cost over the degrees of
+        freedom; NaN without degrees of freedom."""
         return float(np.sqrt(self.cost / self.excess)) if self.excess > 0 else float("nan")
 
     def draw_costs(self, axes: Axes) -> None:

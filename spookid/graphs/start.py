@@ -41,7 +41,7 @@ def simulated(
         step: h [s].
         steps: N.
         q, v: at the first step, (its coordinates,); one number for all rates.
-        data: of each input of the system its values at the steps, (N,), on a line between them.
+        data: values of each input of the system at the steps, (N,), interpolated linearly.
         parameters: values of Parameters by name; others have their initial values.
 
     Raises:

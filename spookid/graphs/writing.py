@@ -1,4 +1,5 @@
-"""Factors of a graph as one-step functions of a transcription with their data; stages; hard rows that can all hold."""
+"""Factors of a graph as one-step functions of a transcription with their data; stages; equality constraints that can
+all hold."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from spookid.transcription.factor import Constant, Factor, Kind
 from spookid.transcription.parameter_constraints import RANK
 from spookid.transcription.transcription import Point, Transcription
 
-EXACTLY = "{} exactly"  # name of the hard rows of a factor that has soft ones too
+EXACTLY = "{} exactly"  # name of the equality constraints of a factor that has soft ones too
 
 
 @dataclass(frozen=True, eq=False)

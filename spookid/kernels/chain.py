@@ -1,7 +1,8 @@
-"""A chain's states eliminated in order of time, with the multipliers of hard rows: in C (``chain.c``), or by NumPy.
+"""A chain's states eliminated in order of time, with the multipliers of equality constraints: in C (``chain.c``), or by
+NumPy.
 
-With H = JᵀJ of the soft rows and hard rows A x = b that link steps, ordered by stages of a few steps, the multipliers
-of a row behind the last step that it sees,
+With H = JᵀJ of the residuals and equality constraints A x = b that link steps, ordered by stages of a few steps, the
+multipliers of a row behind the last step that it sees,
 
     K = [H + AᵀA  Aᵀ],    K = Uᵀ s U,    s = ±1,
         [A        −ε]
@@ -55,7 +56,7 @@ class Chain(Factors):
         return self._by.backward(self, half, move)
 
     def solve(self, right: Array | None) -> Array:
-        """K⁻¹ right, (n, T, m), of what ``stood`` has made, in its place; None: of the border."""
+        """K⁻¹ right, (n, T, m), of the result of ``stood``, overwriting it; None: of the border."""
         if right is not None and right.shape[2] == 1:
             half = self.forward(right[:, :, 0])[0]
             return -self.backward(half, np.zeros(self.borders))[:, :, None]

@@ -82,7 +82,7 @@ def _found(wanted: str) -> tuple[ctypes.CDLL | None, str, str]:
     """The library, its level, and why there is none."""
     names = list(LEVELS)
     if wanted not in ("", "off", *names):
-        raise ProblemError(f"the environment variable {SETTING} is {wanted!r}; take off, {', '.join(names)}, or none")
+        raise ProblemError(f"the environment variable {SETTING} is {wanted!r}; give off, {', '.join(names)}, or none")
     if wanted == "off":
         return None, "", ""
     base = _load(names[0])
@@ -94,7 +94,7 @@ def _found(wanted: str) -> tuple[ctypes.CDLL | None, str, str]:
     if wanted and wanted not in known:
         raise ProblemError(
             f"the environment variable {SETTING} is {wanted!r}, but this processor does not have that level; "
-            f"take off, {', '.join(known)}, or none"
+            f"give off, {', '.join(known)}, or none"
         )
     for name in [wanted] if wanted else reversed(known):
         if (loaded := base if name == names[0] else _load(name)) is not None:

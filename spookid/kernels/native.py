@@ -132,7 +132,7 @@ class _Problem(ctypes.Structure):
 
 
 class NewtonRoutine:
-    """Solves from the unknowns that stand in their buffer."""
+    """Solves from the unknowns in their buffer."""
 
     def __init__(self, loaded: ctypes.CDLL, problem: _Problem, held: tuple[object, ...]) -> None:
         self._routine, self._problem, self._held = loaded.solve_step, problem, held

@@ -79,7 +79,7 @@ class Program:
         self._evaluate = loaded.evaluate_along
 
     def arguments(self, stepwise: Sequence[Array], shared: Sequence[Array]) -> Arguments:
-        """Of C code that calls it along the stepwise arrays, which it believes."""
+        """Address for C code that calls it along the stepwise arrays, which it does not check."""
         steps, sizes, repeated = len(stepwise[-1]), self._shapes, self._repeated
         arguments = [*stepwise, *shared]
         shapes = [(steps, size) for size in sizes[:repeated]] + [(size,) for size in sizes[repeated:]]
@@ -152,7 +152,7 @@ _FEW = 12
 """Operations up to which it may be that short."""
 
 _MOST = 6
-"""Parameters that are told."""
+"""Parameters with a value."""
 
 
 def first_cause(
@@ -170,7 +170,7 @@ def cause(expression: ca.SX, symbols: Sequence[ca.SX], values: Sequence[Array], 
 
     Args:
         expression: (1,).
-        symbols, values: all that stand in it, each (n,), with their numbers.
+        symbols, values: all symbols in it, each (n,), with their numbers.
         named: symbols that a user knows, by what to call them; others are written as numbers.
     """
     nodes = _beneath(expression)

@@ -1,4 +1,5 @@
-"""How a chain and its hard rows stand in stages of a few steps, and the arrays of its factors; see ``chain``."""
+"""How a chain and its equality constraints are ordered in stages of a few steps, and the arrays of its factors; see
+``chain``."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ LANES, ROWS = 8, 4
 
 @dataclass(frozen=True, eq=False)
 class HardRows:
-    """Hard rows of one factor."""
+    """Equality constraints of one factor."""
 
     offsets: tuple[int, ...]
     """Of the steps that they see, ascending."""
@@ -30,14 +31,14 @@ class HardRows:
 
 
 class Shape:
-    """How N steps of t unknowns and their hard rows stand in stages, and these in panels.
+    """How N steps of t unknowns and their equality constraints are ordered in stages, and these in panels.
 
     Args:
         steps: N.
         tangent: t.
         reach: steps between the first and the last one that a row sees, at the most.
         borders: b.
-        hard: hard rows.
+        hard: equality constraints.
     """
 
     def __init__(self, steps: int, tangent: int, reach: int, borders: int, hard: Sequence[HardRows]) -> None:
@@ -70,11 +71,11 @@ class Factors(Shape):
 
     Args:
         band: lower band of H + AᵀA, transposed, (N t, width): entry [j, d] is that of row j + d and column j. It may
-            stand at the end of what ``workspace`` holds as "panels": then factors take its place.
+            be at the end of the array "panels" of ``workspace``, which factors then overwrite.
         damping: added to its diagonal, (N t,); None: 1 where that is zero.
         border: (N t, b), in whole columns; with a workspace factors take its place.
         steps: N.
-        hard: hard rows.
+        hard: equality constraints.
         workspace: holds the factors until the next ones; None: they stay.
         kept: False if only ``front`` and ``taken`` are wanted.
     """
@@ -108,8 +109,8 @@ class Factors(Shape):
         """As ``chain.c`` takes them."""
 
     def stood(self, states: Array, values: Sequence[Array] = ()) -> Array:
-        """Right-hand sides of the states (N t, m) and of the hard rows, each (count, rows, m), as (n, T, m), the same
-        memory if there are no hard rows and stages are whole."""
+        """Right-hand sides of the states (N t, m) and of the equality constraints, each (count, rows, m), as (n, T, m),
+        the same memory if there are no equality constraints and stages are whole."""
         (rows, count), t = states.shape, self.t
         if t == self.T and rows == self.stages * t and states.flags.c_contiguous:
             return states.reshape(self.stages, t, count)
@@ -129,7 +130,7 @@ class Factors(Shape):
         return part.reshape(self.stages * self.t, *whole.shape[2:])[: self.steps * self.tangent]
 
     def of_rows(self, whole: NDArray[Any]) -> list[NDArray[Any]]:
-        """The hard rows' parts, each (count, rows, ...), of (n, T, ...)."""
+        """The equality constraints' parts, each (count, rows, ...), of (n, T, ...)."""
         if not self.hard:
             return []
         behind = whole[:, self.t :].reshape(self.stages * self.group, self.multipliers, *whole.shape[2:])

@@ -28,7 +28,7 @@ _BOUNDARY = 64
 
 
 class Workspace:
-    """Arrays by name; whoever takes one again gives up what stood there."""
+    """Arrays by name; taking one again overwrites its content."""
 
     def __init__(self) -> None:
         self._held: dict[str, Array] = {}

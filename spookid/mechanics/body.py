@@ -65,13 +65,13 @@ class Frame:
 
 @dataclass(frozen=True, eq=False)
 class Body(metaclass=Checked):
-    """A rigid body; its origin is its centre of mass, unless its inertia says where that is.
+    """A rigid body. Its origin is its centre of mass, unless its inertia has a centre of mass of its own.
 
     A state holds the position of the centre of mass and the orientation of the body's axes.
 
     Args:
         name: for results and messages.
-        mass: [kg], a number or an expression of Parameters; left out if ``inertia`` says it.
+        mass: mass [kg], a number or an expression of Parameters; omit it if ``inertia`` contains it.
         inertia: principal moments (3,) about the centre of mass along the body's axes, I_xx, I_yy, I_zz, I_xy, I_xz,
             I_yz, or a symmetric 3x3 [kg m²]; or a ``FullInertia``, ``LogCholesky``, ``ExponentialEigenvalue`` or
             ``PointMasses``, which have mass and centre of mass too.
@@ -87,7 +87,7 @@ class Body(metaclass=Checked):
     free: bool = False
     place: str = field(default_factory=declared_at, repr=False)
     distribution: FullInertia | None = field(init=False, default=None, repr=False)
-    """What ``inertia`` was declared as if that has the mass too."""
+    """Declared ``inertia`` if it contains the mass."""
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -96,7 +96,9 @@ class Body(metaclass=Checked):
         given = self.inertia
         if isinstance(given, FullInertia):
             if self.mass is not None:
-                raise ProblemError(f"{what} has a mass beside that of its {type(given).__name__}; leave it out")
+                raise ProblemError(
+                    f"{what} has a mass, and its {type(given).__name__} has one, too; leave the mass out"
+                )
             object.__setattr__(self, "distribution", given)
             object.__setattr__(self, "mass", given.mass)
             given = given.inertia
@@ -124,7 +126,8 @@ class Body(metaclass=Checked):
         """A frame on this body, given by its origin and the directions of its x and y axes.
 
         Args:
-            at: origin (3,) [m] in the body's frame: from its centre of mass, unless its inertia says where that is.
+            at: origin (3,) [m] in the body's frame: from its centre of mass, unless its inertia has a centre of mass of
+                its own.
             x: direction of the x axis (3,), of any length; a hinge turns about it.
             y: direction of the y axis (3,), perpendicular to x; it is where a hinge's angle is zero.
 
@@ -156,7 +159,7 @@ GROUND = Body("GROUND", mass=1, inertia=(1, 1, 1))
 """The inertial frame. It does not move; its mass and inertia take no part in anything."""
 
 
-_EVEN = 1e-3  # weight of masses that are alike where the guess does not tell them
+_EVEN = 1e-3  # weight of masses that are alike where the initial value does not tell them
 _FAR = 2.0  # ratio of masses, or of traces of inertias, from which on a body is another one
 
 
@@ -164,11 +167,11 @@ class PointMasses(FullInertia):
     """Masses at given points, none negative, named after it: ``link_m_1`` to ``link_m_n``.
 
     Every body within the points' hull is one of these, or nearly, and the more points there are the nearer (Ayusawa,
-    Nakamura, IROS 2010). The equations of motion are linear in the masses. Of more than ten the masses are not unique;
-    what they sum up to is.
+    Nakamura, IROS 2010). The equations of motion are linear in the masses. More than ten masses are not unique, only
+    the inertia of them all.
 
     Args:
-        name: what their names begin with, an identifier; mostly that of the body.
+        name: prefix of their names, an identifier; usually the name of the body.
         points: (n, 3) [m] in the frame of the body, at least four that are not in a plane.
         guess: a FullInertia of initial values; the nearest that the points have is taken, whose mass and trace of the
             inertia must not be half or twice as large. Parameters in it count with their initial values.
@@ -231,7 +234,7 @@ def _columns(points: Array) -> Array:
 
 
 def _start(columns: Array, guess: FullInertia) -> Array:
-    """Masses whose π is nearest to that of the guess, each entry over its size."""
+    """Masses whose π is nearest to that of the initial value, each entry over its size."""
     wanted = at_guess(guess.pi)
     sizes = np.maximum(np.abs(columns).max(axis=1) * wanted[0], 1e-300)
     count = columns.shape[1]
@@ -242,7 +245,7 @@ def _start(columns: Array, guess: FullInertia) -> Array:
 
 
 def _check_near(pi: Array, guess: FullInertia, what: str) -> None:
-    """Refuse points whose nearest body is another than that of the guess."""
+    """Refuse points whose nearest body is another than that of the initial value."""
     wanted = at_guess(guess.mass).item(), np.trace(at_guess(guess.inertia))
     mass = float(pi[0])
     size = float(np.sum(pi[4:7]) - 2 * np.sum(pi[1:4] ** 2) / mass) if mass > 0 else 0.0

@@ -24,9 +24,9 @@ class Coordinate(metaclass=Checked):
     """One degree of freedom that a joint leaves.
 
     Args:
-        name: of it within its joint, for labels of joints that have several.
+        name: name of the coordinate, for labels of joints with several.
         unit: "rad" or "m".
-        period: of what a sensor shows of it, 2π of an angle that may turn over; None if it has none.
+        period: period of its sensor signal, 2π for an angle without limit; None without a period.
         counts_turns: True if its joint distinguishes one turn from the next.
     """
 
@@ -141,9 +141,9 @@ class Asymmetric(metaclass=Checked):
     """
 
     forward: Any
-    """At rates above zero; a number, an expression of Parameters or a ``Fourier``."""
+    """Coefficient at rates above zero; a number, an expression of Parameters or a ``Fourier``."""
     backward: Any
-    """At rates below zero, likewise."""
+    """Coefficient at rates below zero, likewise."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -59,7 +59,7 @@ class Passage:
 class Constraint(metaclass=Checked):
     """Rows that hold between bodies; the base of every kind.
 
-    A kind has either ``violation``, or ``rates`` and ``speeds`` and says so with ``on_velocities``.
+    A subclass has either ``violation``, or ``rates`` and ``speeds``, and then ``on_velocities = True``.
 
     Raises:
         ProblemError: for a negative compliance or damping.
@@ -125,7 +125,7 @@ class Constraint(metaclass=Checked):
 
     @property
     def kind(self) -> str:
-        """What it is, for messages."""
+        """Its kind, for messages."""
         return type(self).__name__
 
     @property
@@ -138,10 +138,10 @@ class Constraint(metaclass=Checked):
 class Distance(Constraint):
     """A massless rod with a ball at each end, between the origins of two frames.
 
-    Its multiplier is what the rod pushes them apart with.
+    Its multiplier is the force of the rod, positive if it pushes.
 
     Raises:
-        ProblemError: for what is no frame of the model, both on one body, or a length that is not positive.
+        ProblemError: for frames that are not in the model or on one body, or a length that is not positive.
     """
 
     frame_a: Frame
@@ -267,7 +267,7 @@ class Gear(LinearConstraint):
     angle leaves (−π, π] (ProblemError, by ``solve`` and ``simulate``).
 
     Raises:
-        ProblemError: for what is no joint of the model or has no such coordinate, or a ratio of zero.
+        ProblemError: for a joint that is not in the model, a coordinate that it does not have, or a ratio of zero.
     """
 
     joint_a: Joint
@@ -277,7 +277,7 @@ class Gear(LinearConstraint):
     offset: Any = 0
     """b where a is zero [rad or m]."""
     coordinate_a: int = field(default=0, kw_only=True)
-    """Which of the joint's coordinates."""
+    """Number of the coordinate within the joint."""
     coordinate_b: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -302,18 +302,18 @@ class Coupling(LinearConstraint):
         Coupling("sum", {motor_a: 1, pitch: -n, roll: -n})
         Coupling("difference", {motor_b: 1, pitch: -n, roll: n})
 
-    What stands on the motor's side, inertia, friction, the motor itself, is that of a body with a joint of its own.
+    Inertia, friction and motor on the motor's side belong to a body with a joint of its own.
     Angles may turn over as those of a ``Gear`` may.
 
     Args:
         name: for results and messages.
         ratios: r_i by joint, or by (joint, coordinate) for one of several coordinates; a number or an expression of
             Parameters each [any unit that makes the terms one].
-        offset: of the sum.
+        offset: value of the sum.
 
     Raises:
-        ProblemError: for fewer than two coordinates, for what is no joint of the model or has no such coordinate, or a
-            ratio of zero.
+        ProblemError: for fewer than two coordinates, a joint that is not in the model, a coordinate that it does not
+            have, or a ratio of zero.
     """
 
     ratios: Mapping[Any, Any]

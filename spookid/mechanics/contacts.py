@@ -53,10 +53,10 @@ class Contact(metaclass=Checked):
     point up and is never negative. Friction acts against the slip of the point over the plane.
 
     A point that comes down faster than ``threshold``, and would be below the plane at the end of a step, leaves at
-    ``restitution`` times its speed (Newton's law), from where it is: the time of an impact is known to a step. What is
-    slower, or does not rebound, ends the step on the plane. ``Variational()`` takes contacts as rigid, ``Spook()``
-    regularizes them as it does joints: at rest under a force F the point penetrates by compliance times F, and within
-    about ``damping`` of touching the approach is braked over a few steps.
+    ``restitution`` times its speed (Newton's law), from where it is: the time of an impact is known to a step. A slower
+    point, or one without restitution, ends the step on the plane. ``Variational()`` takes contacts as rigid,
+    ``Spook()`` regularizes them as it does joints: at rest under a force F the point penetrates by compliance times F,
+    and within about ``damping`` of touching the approach is braked over a few steps.
 
     Raises:
         ProblemError: for a negative fixed coefficient, a restitution above 1, a threshold that is no positive speed, a
@@ -74,7 +74,7 @@ class Contact(metaclass=Checked):
     restitution: Any = 0
     """e, from 0 to 1: speed along the normal after an impact over that before."""
     cone: Literal["box", "disc"] = "box"
-    """Which impulses of friction there may be: along each of the plane's two tangents at most μ times the normal
+    """Friction cone: along each of the plane's two tangents at most μ times the normal
     impulse, or together (Coulomb's cone)."""
     threshold: float = 0.1
     """Speed along the normal up to which nothing rebounds [m/s]."""
@@ -108,7 +108,7 @@ class Contact(metaclass=Checked):
         return not is_zero(self.friction)
 
     def bodies(self) -> tuple[Body, Body]:
-        """That of the point and that of the plane."""
+        """The body of the point and that of the plane."""
         return self.point.body, self.plane.body
 
     def expressions(self) -> list[ca.SX]:
@@ -128,7 +128,7 @@ _SLOW = 1e-3  # slip below which friction has no full direction [m/s]
 class Impact(Touch):
     """A point that hits a plane at known times and rebounds: a ball, a leg that hits a stop, a foot before it stands.
 
-    x and y of ``on`` span the plane, z is its normal; where along z it is, the data say. Times need to be right
+    x and y of ``on`` span the plane, z is its normal; its height along z is estimated. Times need to be right
     to a time step or so: when exactly an impact is follows from the motion before and after it. Its multiplier is the
     impulse on the body of ``frame`` along z, and along the other ``axes`` where it sticks [N s].
 
@@ -142,7 +142,7 @@ class Impact(Touch):
     times: Times = field(default=(), kw_only=True)
     """When; see ``Times``."""
     threshold: float = field(default=0.5, kw_only=True)
-    """Of the signal, in its unit."""
+    """Threshold of the signal, in its unit."""
     restitution: Any = field(default=0.0, kw_only=True)
     """e: speed along the normal after an impact over that before, 0 to 1."""
     friction: Any = field(default=0.0, kw_only=True)
@@ -192,12 +192,12 @@ class Impact(Touch):
         return [*super().expressions(model), self.restitution, *([] if self.sticks else [self.friction])]
 
     def height(self, model: Model, q: ca.SX) -> ca.SX:
-        """Of the point over the plane [m]."""
+        """Height of the point over the plane [m]."""
         along: ca.SX = self.place_of(model, q)[self.rows_along.index("z")]
         return along
 
     def friction_on_bodies(self, model: Model, q: ca.SX, v: ca.SX, normal: ca.SX) -> ca.SX:
-        """What friction does to all bodies under an impulse along z, along their velocities (6 n_b,).
+        """Generalized frictional impulse of all bodies for an impulse along z, (6 n_b,).
 
         Args:
             v: symbols.

@@ -21,7 +21,7 @@ class Viscous(Load):
     """−b s of the rate s.
 
     Args:
-        b: [N m s or N s/m]. Where it differs by direction, the slope at rest turns over the width of smooth friction.
+        b: [N m s or N s/m]. If it differs by direction, the slope changes over the width of smooth friction.
 
     Raises:
         ProblemError: for a negative fixed coefficient.
@@ -77,7 +77,8 @@ class Friction(Load):
         stribeck: (δ, ζ): δ exp(−ζ s²) is added to μ, or to c if there is no μ, s of the step before.
 
     Raises:
-        ProblemError: for negative fixed values, or a ``stribeck`` without exactly one of the others.
+        ProblemError: for negative fixed values, or a ``stribeck`` without exactly one of ``coulomb`` and
+            ``load_friction``.
     """
 
     def __init__(self, coulomb: Any = 0, load_friction: Any = 0, stribeck: Any = None) -> None:

@@ -1,4 +1,4 @@
-"""What holds the bodies of a model: points and frames that touch, constraint rows, and the tree of joints.
+"""What holds the bodies of a model: points and frames that touch, constraint equations, and the tree of joints.
 
 Constraint rows are those of joints, of constraints on positions, of those on velocities, in this order. Joints of a
 spanning tree place bodies; the others close loops.

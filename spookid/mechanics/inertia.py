@@ -50,8 +50,8 @@ class Belief:
 class FullInertia(metaclass=Checked):
     """Mass, centre of mass and full inertia of a body, ``Body("link", inertia=FullInertia(...))``.
 
-    Each of the ten numbers may be a Parameter or an expression of Parameters. Ten free numbers may leave what a body
-    can have; ``LogCholesky`` and ``ExponentialEigenvalue`` cannot.
+    Each of the ten numbers may be a Parameter or an expression of Parameters. Ten free numbers may describe no possible
+    body; ``LogCholesky`` and ``ExponentialEigenvalue`` always do.
 
     Args:
         mass: [kg].
@@ -134,7 +134,7 @@ class FullInertia(metaclass=Checked):
         """The nearest to given numbers that some body has, for files whose inertias no body has.
 
         Second moments about the centre of mass along the principal axes that are too small, or negative, are raised:
-        the nearest in the Frobenius norm of Σ. What extends more stays as it is.
+        the nearest in the Frobenius norm of Σ. Larger extents stay unchanged.
 
         Args:
             mass, center_of_mass, inertia, about: as of a FullInertia, all numbers.
@@ -181,7 +181,7 @@ class FullInertia(metaclass=Checked):
 
     @property
     def quantities(self) -> tuple[tuple[str, ca.SX, str], ...]:
-        """What people ask for: mass, centre of mass and inertia about it, each with name and unit."""
+        """Mass, centre of mass and inertia about it, each with name and unit."""
         c = zip(("c_x", "c_y", "c_z"), ca.vertsplit(self.center_of_mass), strict=True)
         entries = zip(ENTRIES, ca.vertsplit(six(self.inertia)), strict=True)
         return (("mass", self.mass, "kg"), *((n, e, "m") for n, e in c), *((n, e, "kg m^2") for n, e in entries))
@@ -207,7 +207,7 @@ class FullInertia(metaclass=Checked):
 def check_guess(kind: str, name: str, guess: FullInertia, what: str) -> None:
     """Raise ProblemError for an initial inertia whose ``within`` would be lost."""
     if guess.within is not None:
-        raise ProblemError(f"{what} {name!r} uses numbers of its guess=, not its within=; give within= to the {kind}")
+        raise ProblemError(f"{what} {name!r} uses numbers of its `guess=`, not its within=; give within= to the {kind}")
 
 
 def _about_center(mass: ca.SX, center: ca.SX, inertia: Any, about: str, what: str) -> ca.SX:

@@ -50,7 +50,7 @@ class Ellipsoid(metaclass=Checked):
     semi_axes: Any
     """Along its own axes, (3,) [m]."""
     turn: Any = (0, 0, 0)
-    """How these are turned in the frame of the body, a rotation vector (3,) [rad]."""
+    """Rotation of its axes in the frame of the body, a rotation vector (3,) [rad]."""
     place: str = field(default_factory=declared_at, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:

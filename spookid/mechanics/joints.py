@@ -87,7 +87,7 @@ class Joint(metaclass=Checked):
     """
 
     coordinates: ClassVar[tuple[Coordinate, ...]]
-    """Those that it leaves, translations first."""
+    """Free coordinates of the joint, translations first."""
     linear: ClassVar[tuple[str, ...]] = ()
     """Names of its rows that are lengths; they come first."""
     angular: ClassVar[tuple[str, ...]] = ()
@@ -125,7 +125,7 @@ class Joint(metaclass=Checked):
 
     @abstractmethod
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Where the joint is on its manifold."""
+        """Position of the joint on its manifold."""
 
     @abstractmethod
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
@@ -191,14 +191,14 @@ class Joint(metaclass=Checked):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Of its coordinates: its name alone if there is one."""
+        """Labels of its coordinates; the joint's name if there is only one."""
         if len(self.coordinates) == 1:
             return (self.name,)
         return tuple(f"{self.name} {coordinate.name}" for coordinate in self.coordinates)
 
     @property
     def kind(self) -> str:
-        """What it is, for messages."""
+        """Its kind, for messages."""
         return type(self).__name__
 
     @cached_property
@@ -222,11 +222,11 @@ class Joint(metaclass=Checked):
         return sum((load.bound_under(at, rates, efforts) for load in self.acting), Bound.none(len(self.coordinates)))
 
     def effort(self, position: ca.SX, rates: ca.SX, inputs: Mapping[str, ca.SX], width: ca.SX) -> ca.SX:
-        """What its loads do along its coordinates but for dry friction, (n,) [N m or N].
+        """Efforts of its loads along its coordinates, without dry friction, (n,) [N m or N].
 
         Args:
-            inputs: by signal.
-            width: of smooth friction, (n,).
+            inputs: inputs by signal.
+            width: width of smooth friction, (n,).
         """
         own = ((load, stacked(inputs[name] for name in load.signals)) for load in self.acting)
         efforts = (ca.SX(load.smooth_effort(position, rates, given, width)) for load, given in own)

@@ -116,7 +116,7 @@ class Load(metaclass=Checked):
     delay: Any = 0
     """Time by which signals act later than their timestamps [s], a number or an expression of Parameters."""
     reported: Mapping[str, Coefficient] = MappingProxyType({})
-    """What reports say of it, by name; nothing, unless it is a load of the package."""
+    """Values for reports, by name; empty for user-defined loads."""
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -222,7 +222,7 @@ class Effort(Load):
         hold: value of the signal between its samples: the one before (``"previous"``) or interpolated (``"linear"``).
 
     Raises:
-        ProblemError: for a value that is none of these, or a signal that is no name.
+        ProblemError: for another value, or a signal that is no name.
     """
 
     def __init__(self, value: Any, signal: str | None = None, *, delay: Any = 0, hold: Hold = "previous") -> None:

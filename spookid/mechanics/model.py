@@ -102,13 +102,13 @@ class Model(metaclass=Checked):
     contacts: Sequence[Contact] = field(kw_only=True, default=())
     """Points on planes; they hold no body, so that one without joints is declared ``free=True``."""
     loads: Sequence[PointLoad] = field(kw_only=True, default=())
-    """Those that act on points of bodies; what acts along a joint's coordinates is the joint's."""
+    """Loads on points of bodies; loads along a joint's coordinates belong to the joint."""
     servos: Sequence[Servo] = field(kw_only=True, default=())
     """Drives that close a loop around a joint; those given among the motors are moved here."""
     constraints: Sequence[Constraint] = field(kw_only=True, default=())
-    """What holds beside the joints."""
+    """Constraints in addition to the joints."""
     original: Model | None = field(kw_only=True, default=None, repr=False)
-    """In whose bodies and joints the constraints are written, if these are others in the same order."""
+    """Model whose bodies and joints the constraints refer to, if they differ, in the same order."""
     gravity: Any = field(kw_only=True)
     """Acceleration of gravity, (3,) [m/s²]."""
     frames: Mapping[str, Frame] = field(kw_only=True, default_factory=dict, repr=False)
@@ -205,7 +205,7 @@ class Model(metaclass=Checked):
 
     @property
     def has_loops(self) -> bool:
-        """True if joints close loops, or constraints on positions tie what they leave."""
+        """True if joints close loops, or if there are constraints on positions."""
         return len(self.tree()) < len(self.joints) or any(not tie.on_velocities for tie in self.ties)
 
     @property
@@ -276,7 +276,7 @@ class Model(metaclass=Checked):
         return self.holding.rows_of(thing)
 
     def freedoms_of(self, joint: Joint) -> slice:
-        """Which of all coordinates are a joint's."""
+        """Numbers of a joint's coordinates among all."""
         start = sum(len(other.coordinates) for other in self.joints[: self.joints.index(joint)])
         return slice(start, start + len(joint.coordinates))
 

@@ -30,7 +30,7 @@ class Motor(metaclass=Checked):
         Motor(hinge, "u", torque_constant=k, resistance=R, ratio=100)     # a voltage
 
     Args:
-        joint: the one that it drives.
+        joint: the driven joint.
         signal: name of the input u in the recordings.
         gain: K, torque or force of the motor per unit of the signal [N m/unit or N/unit]; None: 1, or what follows from
             ``torque_constant`` and ``resistance``.
@@ -38,7 +38,7 @@ class Motor(metaclass=Checked):
         measured: True if the signal is a measured effort, with noise of its own, such as a current or a torque; False
             if it is known, such as a command, and only the process noise is random. The noise is that of the signal,
             whatever the gain; results give it as an effort.
-        coordinate: which of the joint's coordinates it drives, from 0 on.
+        coordinate: number of the driven coordinate of the joint, from 0 on.
         ratio: n, by which the motor turns faster than the coordinate [rad/rad or rad/m]; negative if it turns back.
         torque_constant: k of the motor [N m/A, which is V s/rad], in place of ``gain``: the signal is a current [A],
             or a voltage if there is a ``resistance``.
@@ -47,13 +47,13 @@ class Motor(metaclass=Checked):
         rotor_inertia: J of the rotor about its own axis [kg m²].
         offset: a constant torque or force along the coordinate [N m or N].
         delay: time by which the signal acts later than its timestamps [s], a number or an expression of Parameters.
-        hold: what the signal is between its samples: the one before (``"previous"``), as commands that a computer
-            sends, or on a line from that to the next (``"linear"``), as what was measured; None: ``"linear"`` if it is
+        hold: the signal between its samples: the sample before (``"previous"``, zero-order hold), as for commands of a
+            computer, or linear interpolation (``"linear"``), as for measured signals; None: ``"linear"`` if it is
             ``measured``, else ``"previous"``.
 
     Raises:
-        ProblemError: if ``joint`` is no joint or has no such coordinate, for a ``gain`` beside a ``torque_constant``, a
-            ``resistance`` without one, or for fixed values that are negative, or zero where they must not be.
+        ProblemError: if ``joint`` is no joint or has no such coordinate, for both a ``gain`` and a ``torque_constant``,
+            a ``resistance`` without one, or for fixed values that are negative, or zero where they must not be.
     """
 
     joint: Joint
@@ -107,7 +107,7 @@ class Motor(metaclass=Checked):
 
     @property
     def label(self) -> str:
-        """Of the coordinate that it drives."""
+        """Label of the driven coordinate."""
         return self.joint.labels[self.coordinate]
 
     @property
@@ -117,7 +117,7 @@ class Motor(metaclass=Checked):
 
     @property
     def unit_effort(self) -> ca.SX:
-        """What a unit of the signal does along the coordinate, n K [N m/unit or N/unit]."""
+        """Effort along the coordinate per unit of the signal, n K [N m/unit or N/unit]."""
         return self.ratio * self.gain
 
     @property
@@ -129,12 +129,12 @@ class Motor(metaclass=Checked):
         return self.unit_effort / at_guess(self.unit_effort).item()
 
     def effort(self, u: ca.SX) -> ca.SX:
-        """What it does along the coordinate at rest, n K u and the offset [N m or N]."""
+        """Effort along the coordinate at rest, n K u plus the offset [N m or N]."""
         return self.unit_effort * u + self.offset
 
     @property
     def damping(self) -> ca.SX:
-        """What the back-EMF does along the coordinate, n² k²/R [N m s or N s/m]."""
+        """Damping by the back-EMF along the coordinate, n² k²/R [N m s or N s/m]."""
         if self.resistance is None:
             return ca.SX(0)
         return (self.ratio * self.torque_constant) ** 2 / self.resistance
@@ -148,7 +148,7 @@ class Motor(metaclass=Checked):
         """Along the coordinate over a step [N m s or N s].
 
         Args:
-            rate: of the coordinate.
+            rate: rate of the coordinate.
             change: of that rate over the step.
         """
         return step * (self.effort(u) - self.damping * rate) - self.inertia * change

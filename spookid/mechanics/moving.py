@@ -213,7 +213,7 @@ def _there(joint: Joint) -> Array:
 
 
 def _number(part: Any) -> Array:
-    """Values at the guesses of the Parameters in them, (n,)."""
+    """Values at the initial values of the Parameters in them, (n,)."""
     formula = ca.densify(ca.vec(ca.SX(part)))
     guesses = {p.name: p.guess for p in parameters_in([formula], "the joint")}
     return np.atleast_1d(substitute(formula, guesses)) if formula.numel() else np.zeros(0)

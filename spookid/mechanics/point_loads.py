@@ -30,12 +30,12 @@ class PointLoad(metaclass=Checked):
 
         Model(..., loads=[Spring(GROUND.frame(), arm.frame(at=(0.1, 0, 0)), k)])
 
-    A subclass sets ``frames`` and says ``forces``, ``torques`` or both, of Parameters as it likes. What it is given of
-    each frame is its ``origin``, ``axes`` and ``velocity`` in the world, and ``omega`` in the axes of its body.
+    A subclass sets ``frames`` and defines ``forces``, ``torques`` or both, with any Parameters. Of each frame it gets
+    ``origin``, ``axes`` and ``velocity`` in the world, and ``omega`` in the axes of its body.
     """
 
     frames: Sequence[Frame]
-    """Where it acts; a frame of ``GROUND`` bears what acts on it."""
+    """Frames at which it acts; on a frame of ``GROUND`` it has no effect."""
     signals: Sequence[str] = ()
     """Names of input signals in the recordings, which the methods receive."""
     place: str
@@ -48,7 +48,7 @@ class PointLoad(metaclass=Checked):
 
     @property
     def title(self) -> str:
-        """What it is, for people."""
+        """Description, shown in tables."""
         return type(self).__name__
 
     def forces(self, at: Sequence[MovingFrame], inputs: ca.SX) -> Sequence[Any]:
@@ -120,7 +120,7 @@ _ROUNDING = 1e-12  # lengths [m] and speeds [m/s] below which a direction is rou
 class SpringDamper(PointLoad):
     """A spring and a damper between the origins of two frames, at the distance l: they pull by k (l − l₀) + c dl/dt.
 
-    Where the origins meet there is no direction to pull along, and no force.
+    If the origins coincide, the force is zero.
 
     Args:
         a, b: frames of two bodies, or of a body and ``GROUND``.
@@ -149,7 +149,7 @@ class PointDrag(PointLoad):
     """Drag of a point through a medium at rest: −c v − d |v| v of the velocity v of a frame's origin.
 
     Args:
-        frame: where it acts.
+        frame: frame at whose origin it acts.
         linear: c [N s/m].
         quadratic: d [N s²/m²].
 
@@ -193,10 +193,10 @@ class PointForce(_Given):
         PointForce(tool.frame(), signals=("fx", "fy", "fz"))                                # measured in the world
 
     Args:
-        frame: where it acts.
-        vector: constant [N], or what the signals are multiplied by, axis by axis [N per unit].
-        signals: of inputs in the recordings: one name, or three.
-        axes: of the vector: those of the world, or of the frame.
+        frame: frame at whose origin it acts.
+        vector: constant force [N], or factors of the signals, axis by axis [N per unit].
+        signals: one name or three names of inputs in the recordings.
+        axes: axes of the vector: those of the world, or of the frame.
 
     Raises:
         ProblemError: for another number of signals, or other axes.

@@ -29,15 +29,15 @@ class Relation:
     and reports call a relation by its name, and errors name its line.
 
     Raises:
-        ProblemError: for what is no ``==``, ``<=`` or ``>=`` between expressions of Parameters, or holds none.
+        ProblemError: for anything but ``==``, ``<=`` or ``>=`` between expressions of Parameters.
     """
 
     name: str
-    """In messages and reports."""
+    """Name in messages and reports."""
     expression: Any
     """A relation, or a column of several."""
     labels: Sequence[str] = ()
-    """Of several rows, for messages and reports; numbers if they are left out."""
+    """Labels of several equations in messages and reports; default: numbers."""
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:
@@ -53,7 +53,7 @@ class Relation:
 
     @property
     def titles(self) -> tuple[str, ...]:
-        """What messages call the rows."""
+        """Names of the equations in messages."""
         if len(self.rows) == 1:
             return (self.name,)
         labels = self.labels or [f"row {i + 1}" for i in range(len(self.rows))]
@@ -104,7 +104,7 @@ def _written(relation: ca.SX) -> str:
 
 @checked
 def total_mass(bodies: Iterable[Body], mass: Any, name: str = "total mass") -> Relation:
-    """The bodies' masses add up to what a scale says.
+    """The masses of the bodies add up to a weighed total.
 
     Args:
         bodies: some, or all of a model or a robot: ``model.bodies``, ``robot.bodies.values()``.
@@ -141,7 +141,7 @@ def mirrored(
     Args:
         left, right: frames on the bodies, ``body.frame(at=..., x=..., y=...)``, such as those of their joints, both
             placed so that one is the other's mirror image; a body means the frame its inertia is given in.
-        plane: of both frames.
+        plane: mirror plane of both frames.
 
     Raises:
         ProblemError: for twice the same body, bodies without an unknown, or known numbers of both that

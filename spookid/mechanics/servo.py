@@ -37,7 +37,7 @@ class DCDrive:
         current_limit: largest current of either sign [A]; None: no limit.
 
     Raises:
-        ProblemError: for fixed values that are negative, or zero where they divide.
+        ProblemError: for negative fixed values, or a zero divisor.
     """
 
     torque_constant: Any

@@ -29,7 +29,7 @@ class System(ABC):
     @property
     @abstractmethod
     def names(self) -> tuple[str, ...]:
-        """Of the coordinates, one for each rate, (n,)."""
+        """Names of the coordinates, one for each rate, (n,)."""
 
     @property
     @abstractmethod
@@ -66,7 +66,7 @@ class System(ABC):
 
     @abstractmethod
     def actuation(self, q: ca.SX) -> ca.SX:
-        """What a unit of each effort of ``actuated`` adds to Q, columns of (n, n_a)."""
+        """Generalized force Q per unit of each effort of ``actuated``, columns of (n, n_a)."""
 
     @abstractmethod
     def expressions(self) -> list[ca.SX]:

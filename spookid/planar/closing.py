@@ -19,7 +19,7 @@ from spookid.mechanics.system import System, parameter_values, vector
 from spookid.parameter import Parameter, parameters_in, stacked
 
 Branch = tuple[int, ...]  # a sign of each group of dependent coordinates, see ``Mechanism.branch``
-Values = Mapping[str, float] | None  # of Parameters by name; guesses where there are none
+Values = Mapping[str, float] | None  # of Parameters by name; initial values where there are none
 Indices = NDArray[np.intp]
 Group = tuple[Indices, Indices]
 """Rows and columns of constraints and coordinates that determine each other, as many of each."""

@@ -33,7 +33,7 @@ from spookid.planar.rigid import Rigid
 
 @dataclass(frozen=True, eq=False)
 class Mechanism(System, metaclass=Checked):
-    """Links of a plane whose ends meet in points; constraints and loads beside.
+    """A planar mechanism: links whose ends meet in points, constraints and loads.
 
     Its coordinates are those of the points that move, x and y of one after the other in the order in which links and
     constraints name them, then the angles that are declared as coordinates. Each link holds its length.
@@ -162,7 +162,7 @@ class Mechanism(System, metaclass=Checked):
         return self.closing.independent
 
     def mass(self, q: ca.SX) -> ca.SX:
-        """M, (n, n): constant, but for ``RelativeAngle``.
+        """Mass matrix M, (n, n): constant without ``RelativeAngle``.
 
         An ``AbsoluteAngle`` has the inertia of its link, which the coordinates of the ends then do not have. To a
         ``RelativeAngle`` the square of its constraint's rate is added, times the inertia of its link: no motion that
@@ -217,7 +217,7 @@ class Mechanism(System, metaclass=Checked):
         return tuple(reversed(self._torques))
 
     def actuation(self, q: ca.SX) -> ca.SX:
-        """What a torque of 1 N m on each does, (n, n_a)."""
+        """Generalized force Q per unit of each effort of ``actuated``, (n, n_a)."""
         at = self.at(q)
         columns = (self._torques[name].direction(at).T for name in self.actuated)
         return ca.densify(ca.horzcat(ca.SX(len(self.names), 0), *columns))
@@ -229,15 +229,15 @@ class Mechanism(System, metaclass=Checked):
     # --- places and angles, for sensors ---
 
     def position(self, point: Point, q: ca.SX) -> ca.SX:
-        """Of a point at any expression of the coordinates, (2,) [m]."""
+        """Position of a point at any expression of the coordinates, (2,) [m]."""
         return self.at(q).position(point)
 
     def velocity(self, point: Point, v: ca.SX) -> ca.SX:
-        """Of a point at any expression of the rates, (2,) [m/s]."""
+        """Velocity of a point at any expression of the rates, (2,) [m/s]."""
         return ca.densify(self.at(v).selection(point) @ v)
 
     def angle(self, link: Link, q: ca.SX) -> ca.SX:
-        """Of a link from the x axis, in (−π, π] [rad]."""
+        """Angle of a link from the x axis, in (−π, π] [rad]."""
         span = self.at(q).span(link)
         return ca.atan2(span[1], span[0])
 
@@ -281,11 +281,11 @@ class Mechanism(System, metaclass=Checked):
             guess: all coordinates (n,), the nearest assembly to which is found; or values by name, of as many
                 coordinates as there are degrees of freedom, to which the mechanism is moved from where it is declared,
                 on the same branch; None: as it is declared.
-            branch: of ``branches``, another than that; values by name only.
-            parameters: values by name; initial values where there are none.
+            branch: one of ``branches``, instead of the nearest assembly; then ``guess`` takes values by name only.
+            parameters: values by name; default: initial values.
 
         Raises:
-            ProblemError: if there is none there.
+            ProblemError: if no assembly is found there.
         """
         return self.closing.assembled(guess, branch, parameters)
 

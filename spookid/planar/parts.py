@@ -23,14 +23,14 @@ from spookid.planar.points import Ground, Link, Part, Placement, Point, check_na
 
 @dataclass(frozen=True, eq=False)
 class PlanarLoad(Part):
-    """What acts on a mechanism; the base of every kind."""
+    """A load on a planar mechanism: the base class of all kinds."""
 
     signals: ClassVar[tuple[str, ...]] = ()
     """Names of inputs in the recordings."""
 
     @abstractmethod
     def force(self, at: Placement, v: ca.SX, inputs: Mapping[str, ca.SX]) -> ca.SX:
-        """What it adds to Q, (n,)."""
+        """Its part of the generalized force Q, (n,)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Torque(PlanarLoad):
         against: the link that bears the reaction; None: the ground.
 
     Raises:
-        ProblemError: for what is no link, or a link against itself.
+        ProblemError: for anything but links, or one link twice.
     """
 
     link: Link
@@ -64,7 +64,7 @@ class Torque(PlanarLoad):
 
     @property
     def label(self) -> str:
-        """Of the effort."""
+        """Name of the effort."""
         return self.link.name if self.against is None else f"{self.link.name} against {self.against.name}"
 
     def direction(self, at: Placement) -> ca.SX:
@@ -85,8 +85,8 @@ class PinFriction(PlanarLoad):
         against: another that ends there; None: the ground, at one of its points.
         viscous: b [N m s].
         coulomb: c [N m], a dry friction of constant torque.
-        width: of smooth dry friction [rad/s], tanh(ω/width) for the sign, in ``Mechanism.force``; the rigid-body model
-            takes the ``friction_width`` of its ``Problem``.
+        width: width of smooth dry friction [rad/s], tanh(ω/width) for the sign, in ``Mechanism.force``; the rigid-body
+            model takes the ``friction_width`` of its ``Problem``.
 
     Raises:
         ProblemError: for links that do not end there, or fixed values that are negative.
@@ -127,7 +127,7 @@ class Spring(PlanarLoad):
         damping: c [N s/m].
 
     Raises:
-        ProblemError: for what is no point, or fixed values that are negative.
+        ProblemError: for anything but points, or negative fixed values.
     """
 
     a: Point
@@ -164,7 +164,7 @@ def rubbed(rate: ca.SX, v: ca.SX, law: Any, what: str) -> ca.SX:
 def check_disturbance(size: float | None, what: str) -> None:
     """Raise ProblemError for a size of a random force that is no number, or negative."""
     if size is not None and not 0 <= size < math.inf:
-        raise ProblemError(f"{what}: disturbance is {shown(size)}; give a number from 0 on, or None")
+        raise ProblemError(f"{what}: `disturbance` is {shown(size)}; give a number from 0 on, or None")
 
 
 def _check_links(links: tuple[Any, ...], what: str) -> None:
@@ -190,7 +190,7 @@ class PlanarConstraint(Part):
         """Φ."""
 
     def force(self, at: Placement, v: ca.SX) -> ca.SX:
-        """Of its friction, (n,); by default none."""
+        """Generalized force of its friction, (n,); default: zero."""
         return ca.SX(v.numel(), 1)
 
 
@@ -253,16 +253,16 @@ class FixedSlider(_Slider):
 
     Args:
         name: for messages, and of the joint in the rigid-body model.
-        point: the pin, a point of a link.
+        point: the point of a link that slides.
         a, b: two points of the ground through which the line runs, in this direction.
         viscous: b [N s/m], friction along the line.
         coulomb: c [N], dry friction along it.
-        width: of smooth dry friction [m/s], see ``PinFriction``.
+        width: width of smooth dry friction [m/s], see ``PinFriction``.
         disturbance: process noise: random force along the line [N/√Hz] and random torque in the pin [N m/√Hz], in
             the rigid-body model; None: that of the ``Mechanism``.
 
     Raises:
-        ProblemError: for a pin that is no moving point, or a line that is not through two points of the ground.
+        ProblemError: for a pin that does not move, or a line that is not through two points of the ground.
     """
 
     a: Ground
@@ -276,7 +276,7 @@ class FixedSlider(_Slider):
 
     @property
     def direction(self) -> ca.SX:
-        """Of the line, of length one, (2,)."""
+        """Unit vector along the line, (2,)."""
         return (self.b.at - self.a.at) / ca.norm_2(self.b.at - self.a.at)
 
     def row(self, at: Placement) -> ca.SX:
@@ -298,7 +298,7 @@ class MovingSlider(_Slider):
         viscous, coulomb, width, disturbance: friction and process noise along the line, as of a ``FixedSlider``.
 
     Raises:
-        ProblemError: for a pin that is no moving point, or an end of the link.
+        ProblemError: for a pin that does not move, or that is an end of the link.
     """
 
     link: Link
@@ -324,7 +324,7 @@ class _Angle(PlanarConstraint):
     The paper has two rows, x_j − x_i − L cos θ and y_j − y_i − L sin θ, and takes the one whose derivative in θ is the
     larger. This is one row for every θ: with the unit vector e along θ and the span d of the link, atan2(e × d, e · d)
     is the angle from e to d itself. Its derivative in θ is −1 everywhere; it vanishes at the right angle only, where
-    each of the two others has a second, wrong one; and as it is taken modulo a turn, θ may go on over any number of
+    each of the two others has a second, wrong one; and as it is taken modulo a turn, θ may continue over any number of
     turns. It jumps where θ is off by half a turn, where no row could tell which way is right.
     """
 
@@ -347,7 +347,7 @@ class AbsoluteAngle(_Angle):
     """The angle of a link from the x axis, a coordinate of its own [rad], continuous over turns (46, 47).
 
     Args:
-        name: of the coordinate.
+        name: name of the coordinate.
         link: from its start to its end.
     """
 
@@ -360,7 +360,7 @@ class RelativeAngle(_Angle):
     """The angle from one link to another, a coordinate of its own [rad], continuous over turns.
 
     Args:
-        name: of the coordinate.
+        name: name of the coordinate.
         link: the other, from its start to its end.
         against: the one, from its start to its end.
 

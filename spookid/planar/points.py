@@ -76,7 +76,7 @@ class Link(metaclass=Checked):
         start, end: its ends.
         mass: [kg].
         length: L [m]; None: the distance of the ends as they are declared.
-        center: of mass (2,) [m], from ``start`` along the bar and across it, to the left; None: in the middle.
+        center: centre of mass (2,) [m], from ``start`` along the bar and across it, to the left; None: in the middle.
         inertia: about the centre of mass [kg m²]; None: m L²/12, of a uniform bar.
 
     Raises:

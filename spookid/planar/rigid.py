@@ -233,7 +233,7 @@ class Rigid:
         ``Problem.simulate`` takes; a further first axis of both, of steps, is kept.
 
         Args:
-            parameters: values by name; initial values where there are none.
+            parameters: values by name; default: initial values.
         """
         symbols = tuple(ca.SX.sym(name, len(self.mechanism.names)) for name in "qv")
         poses = ca.vertcat(*(self._pose(link, symbols[0]) for link in self.mechanism.links))

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from spookid.assembly.problem import Problem
+from spookid.parameter import parameters_in
 from spookid.results.result import Cost, Derived, Solution
 from spookid.results.trajectory import largest_of_samples, rms_of_samples
 from spookid.results.wording import (
@@ -268,6 +269,12 @@ def parts(problem: Problem) -> Table:
     }
     rows = [(kind, f"{len(some)}", ", ".join(some)) for kind, some in names.items() if some]
     return Table(("part", "number", "names"), rows, left=(0, 2))
+
+
+def inertia_coordinates(problem: Problem) -> frozenset[str]:
+    """Names of the parameters that masses, centres and moments of bodies depend on, which few users read."""
+    pi = [body.distribution.pi for body in problem.model.bodies if body.distribution is not None]
+    return frozenset(p.name for p in parameters_in(pi, "inertias"))
 
 
 def parameters(problem: Problem) -> Table:

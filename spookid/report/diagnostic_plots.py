@@ -1,4 +1,4 @@
-"""Figures that tell what a model lacks: disturbances against time, influence of stretches of the recordings on the
+"""Figures that tell what a model lacks: process noise against time, influence of blocks of the recordings on the
 estimates, and residuals against time, rate and value of their signal.
 
 A sensor that is off shifts all, one that lags tilts them over the rate, dry friction makes a step where the rate

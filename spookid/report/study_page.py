@@ -21,18 +21,18 @@ _EARLIER = "This folder was written by an earlier version, which kept no more th
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What a study has found, for a terminal, its folder and the page.
+    """Result of a study, for a terminal, its folder and the page.
 
     Args:
         problem: name of the problem.
-        text: what the command prints; empty if all is said.
+        text: text that the command prints; empty if it has been printed.
         conclusion: in a sentence or two.
         blocks: tables and sentences of the page, after their title.
         facts: numbers of the marker, trees of them, arrays and dataclasses.
-        assumptions: what the study takes for granted, in words.
+        assumptions: assumptions of the study, in words.
         notices: texts of the warnings.
         files: others of the folder by their names: texts, trees, or what writes to a path. A ``.png`` is on the page.
-        complaints: what did not converge, or else failed: then the exit status of the command is 3.
+        complaints: fits that did not converge or failed; then the exit status of the command is 3.
     """
 
     problem: str

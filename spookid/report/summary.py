@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
 
+from spookid.kernels.arrays import Array
 from spookid.report.conclusion import WIDTH, Section, details
 from spookid.results.findings import Finding
 from spookid.results.result import Derived, Solution
@@ -42,7 +43,8 @@ _MOST = 3
 """Warnings and directions in full on a page that is not verbose."""
 SCREEN = 24
 """Lines of a terminal: more parameters than these are listed by body and joint."""
-_CORRELATED = 0.9
+CORRELATED = 0.9
+"""Correlations above this are listed."""
 LEGEND = "0.12(3) is 0.12 with a standard error of 0.03; * mostly from the prior."
 
 
@@ -215,20 +217,30 @@ def constraints(solution: Solution) -> Iterator[Block]:
 
 def _correlations(solution: Solution, verbose: bool) -> Iterator[str]:
     """Pairs of parameters, the strongest first."""
-    pairs, most = correlated(solution.sensitivities, () if verbose else coordinates(solution)), 2 * _MOST
-    if pairs:
-        shown = [f"{one}, {other} {value:+.2f}" for one, other, value in (pairs if verbose else pairs[:most])]
-        more = [] if verbose or len(pairs) <= most else [f"{len(pairs) - most} more"]
-        yield f"correlations above {_CORRELATED}: {'; '.join([*shown, *more])}"
+    yield from correlation_line(correlated(solution.sensitivities, () if verbose else coordinates(solution)), verbose)
 
 
-def correlated(known: Sensitivities, but: Sequence[str] | set[str] = ()) -> list[tuple[str, str, float]]:
+def correlation_line(pairs: Sequence[tuple[str, str, float]], every: bool = False) -> Iterator[str]:
+    """A line with all pairs or the first of them; none if there are none."""
+    shown = [f"{one}, {other} {value:+.2f}" for one, other, value in (pairs if every else pairs[: 2 * _MOST])]
+    more = [f"{len(pairs) - len(shown)} more"] if len(pairs) > len(shown) else []
+    if shown:
+        yield f"correlations above {CORRELATED}: {'; '.join([*shown, *more])}"
+
+
+def correlated(known: Sensitivities, but: Collection[str] = ()) -> list[tuple[str, str, float]]:
     """Pairs of parameters whose errors are correlated by more than 0.9, the strongest first."""
-    errors = known.standard_errors
-    some = [i for i, name in enumerate(known.names) if errors[i] > 0 and name not in but]
-    table = known.correlation
-    pairs = [(known.names[i], known.names[j], float(table[i, j])) for i, j in combinations(some, 2)]
-    return sorted((pair for pair in pairs if abs(pair[2]) > _CORRELATED), key=lambda pair: -abs(pair[2]))
+    return correlated_pairs(known.names, known.covariance, but)
+
+
+def correlated_pairs(
+    names: Sequence[str], covariance: Array, but: Collection[str] = ()
+) -> list[tuple[str, str, float]]:
+    """As of ``correlated``, of a covariance."""
+    errors = np.sqrt(np.diag(covariance))
+    some = [i for i, name in enumerate(names) if errors[i] > 0 and name not in but]
+    pairs = [(names[i], names[j], float(covariance[i, j] / errors[i] / errors[j])) for i, j in combinations(some, 2)]
+    return sorted((pair for pair in pairs if abs(pair[2]) > CORRELATED), key=lambda pair: -abs(pair[2]))
 
 
 def _weak(solution: Solution, verbose: bool) -> list[Block]:

@@ -13,7 +13,7 @@ from spookid.records import dataclass
 from spookid.tables.table import Listed
 
 SURE = 3.0
-"""Standard errors from which on a finding speaks of a difference."""
+"""Smallest difference that a finding reports [standard errors]."""
 OFF = 5.0
 """Standard deviations of the noise from which on a sample, or a sensor, is off."""
 Severity = Literal["error", "warning", "note"]
@@ -85,6 +85,13 @@ KINDS: Mapping[str, _Kind] = {
     "noise.correlated": _NOTE,
     "result.incomplete": _WARNING,
     "result.earlier": _NOTE,
+    # Of payloads:
+    "payload.misfit": _Kind("error", doubts=True),
+    "payload.negative-mass": _DOUBT,
+    "payload.arm": _WARNING,
+    "payload.short": _WARNING,
+    "payload.scale": _WARNING,
+    "payload.remark": _NOTE,
     # Of estimates while samples come:
     "start.not-converged": _WARNING,
     "noise.step-unknown": _WARNING,
@@ -103,17 +110,17 @@ class Finding(Listed):
     """Something about a fit that changes its answer or the errors, or how the problem was set up."""
 
     code: str
-    """What kind it is, such as ``"residuals.autocorrelated"``: the name that programs and the documentation use."""
+    """Code of the kind, such as ``"residuals.autocorrelated"``: the name that programs and the documentation use."""
     subject: tuple[str, ...] = ()
-    """Names of what it is about: parameters, signals, joints, recordings."""
+    """Names of the parameters, signals, joints or recordings concerned."""
     evidence: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """The numbers behind it by name, as JSON can hold them."""
     effect: str = ""
-    """What is the matter, and what it does to the answer."""
+    """Observation, and its effect on the result."""
     cause: str = ""
-    """What may be the reason."""
+    """Possible causes."""
     advice: str = ""
-    """What to do."""
+    """Remedy."""
 
     also = ("severity",)
 

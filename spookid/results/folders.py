@@ -53,7 +53,7 @@ def json(tree: Mapping[str, Any]) -> bytes:
 
 
 def with_nan(node: Any, but: Collection[str] = ()) -> Any:
-    """What JSON says with NaN in the place of null, but for what is no tree under the keys ``but``."""
+    """The content of JSON with NaN instead of null, except below the keys ``but``."""
     if isinstance(node, Mapping):
         kept = {key for key, value in node.items() if key in but and not isinstance(value, Mapping)}
         return {key: value if key in kept else with_nan(value, but) for key, value in node.items()}
@@ -91,7 +91,7 @@ def reading(path: Path, remedy: str) -> Iterator[Path]:
     except OSError as error:
         raise unreadable(path, error, remedy) from None
     except KeyError as error:
-        raise ProblemError(f"{path} lacks {error.args[0]!r}; {remedy}") from None
+        raise ProblemError(f"{path} has no {error.args[0]!r}; {remedy}") from None
     except Exception as error:  # at what is read from a file, which may be anything
         raise ProblemError(f"{path} is damaged ({shown_error(error)}); {remedy}") from None
 
@@ -129,8 +129,8 @@ def check_target(directory: AnyPath, marker: str) -> Path:
 
 
 def check_continued(directory: AnyPath, marker: str) -> Path:
-    """The real path of a folder in which work of a kind may begin or go on, whatever else is in it: nothing, an empty
-    folder, or an earlier one with the same marker is there. Raises ProblemError otherwise."""
+    """The real path of a folder in which work of a kind may begin or continue, whatever else is in it: nothing, an
+    empty folder, or an earlier one with the same marker is there. Raises ProblemError otherwise."""
     target = Path(directory).resolve()  # through links: what is replaced is the folder, not the link to it
     parent = _check_place(target, directory)
     if any((parent / marker).exists() for marker in markers()):
@@ -205,7 +205,7 @@ def check_file(path: Path) -> None:
 
 
 def write(path: Path, content: Content) -> None:
-    """Write a file whole or not at all, in the place of what was there; a ProblemError if the disk refuses."""
+    """Write a file whole or not at all, replacing an existing one; a ProblemError if the disk refuses."""
     write_all({path: content})
 
 

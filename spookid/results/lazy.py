@@ -52,13 +52,13 @@ class Lazy(Generic[T]):
         """The value."""
         with self._lock:  # several threads compute it once
             if self._make is not None:
-                with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # NaN is told by fields themselves
+                with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # fields report NaN themselves
                     self._value = self._clock.time(self._make)
                 self._make = None  # and what it holds on to
             return self._value
 
     def get_or(self, other: T) -> T:
-        """The value, or another one if it cannot be computed, which a field that holds it tells."""
+        """The value, or another one if it cannot be computed; the field that holds it reports that."""
         try:
             return self.get()
         except Exception:
@@ -89,7 +89,7 @@ class _Field:
 
 def lazy(*default: Any, **missing: Any) -> Any:
     """A field of a ``LazyRecord`` that may be given as a ``Lazy`` value, with a default or without, and with what it
-    holds in a settled record if its value cannot be computed, ``missing=value``."""
+    holds in a computed record if its value cannot be computed, ``missing=value``."""
     return _Field(*default, **missing)
 
 
@@ -97,7 +97,7 @@ def untold(name: str, error: Exception) -> Finding:
     """That a field could not be computed."""
     kind = "" if isinstance(error, ProblemError) else f"{type(error).__name__}: "
     reason = (str(error).strip().splitlines() or [""])[-1]  # CasADi's last line says what it is
-    return Finding("result.incomplete", (name,), effect=f"The result's {name} is not told: {kind}{reason}")
+    return Finding("result.incomplete", (name,), effect=f"The result's {name} could not be computed: {kind}{reason}")
 
 
 class LazyRecord:

@@ -47,20 +47,20 @@ class Estimate(LazyRecord, Listed):
     name: str
     estimate: float
     std_err: float = lazy()
-    """Linearized standard error in ``unit``, for noise as the residuals show it: ± 1.96 of it is Student's interval of
-    95 %, longer where they leave open how large the noise is; NaN if unknown."""
+    """Linearized standard error in ``unit``, for the noise of the residuals: ± 1.96 of it is Student's 95 % interval,
+    wider where they leave the noise standard deviation uncertain; NaN if unknown."""
     reason: str = lazy()
-    """Why ``std_err`` is NaN; empty if it is a number."""
+    """Reason if ``std_err`` is NaN; else empty."""
     initial: float
-    """The guess."""
+    """Initial value."""
     lower: float
     upper: float
     unit: str
     at_bound: bool
     fixed: bool = False
-    """True if it kept its guess because the user fixed it."""
+    """True if the user fixed it at its initial value."""
     step_error: float = lazy(math.nan)
-    """What the time step adds, no part of ``std_err``; without it an estimate is nearer to continuous time; or NaN."""
+    """Discretization bias; ``std_err`` does not contain it. NaN if unknown."""
     from_prior: float = lazy(math.nan)
     """Share of its variance for white noise that is the uncertainty of priors, from 0 to 1, also where ``std_err`` was
     raised above that; NaN if unknown."""
@@ -96,12 +96,12 @@ class Cost(Listed):
     """Weighted sums of squared residuals."""
 
     state: float
-    """κ Σ|Δp|²; where the noise is estimated the squares of what disturbs the motion over its size."""
+    """κ Σ|Δp|²; with estimated noise the sum of squares of the process noise over its standard deviation."""
     observation: float
     """Σ|Δy/σ|²."""
     prior: float = 0.0
     residual: float = 0.0
-    """Of residuals of the user's own."""
+    """Part of the user-defined residuals."""
 
     also = ("total",)
 
@@ -113,7 +113,7 @@ class Cost(Listed):
 
 @dataclass(frozen=True)
 class IterationRecord(Listed):
-    """One accepted iterate of the solver; the first is the initial guess."""
+    """One accepted iterate of the solver; the first is the initial value."""
 
     iteration: int
     cost: Cost
@@ -133,15 +133,15 @@ class Times(Listed):
     solve: float
     """The solver's whole loop."""
     evaluate: float
-    """Of the loop: residuals and Jacobians."""
+    """Part of the loop: residuals and Jacobians."""
     factorize: float
-    """Of the loop: normal equations and their solution."""
+    """Part of the loop: normal equations and their solution."""
     analysis: float = 0.0
-    """What was asked beyond the estimates, and what the choice of an estimator needs of it."""
+    """Diagnostics beyond the estimates, and those that choose the estimator."""
     other: float = 0.0
     """All the rest."""
     bend: float = 0.0
-    """Of the loop: exact second derivatives."""
+    """Part of the loop: exact second derivatives."""
 
     also = ("total",)
 
@@ -164,8 +164,8 @@ class Times(Listed):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Solution(LazyRecord, Tabular, DynamicsAndFriction):
-    """What a fit found: what ``problem.solve`` returns and ``spookid.load`` reads back. What it tells beyond the
-    estimates is computed when it is first asked for, once."""
+    """The result of a fit, which ``problem.solve`` returns and ``spookid.load`` reads back. All beyond the estimates is
+    computed once, when it is first used."""
 
     problem: str
     """Its name."""
@@ -180,73 +180,74 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
     state_weight: float
     """κ; NaN where the noise is estimated."""
     status: Status
-    """How the solver ended."""
+    """Status of the solver at its end."""
     detail: str
-    """Which test ended it."""
+    """Test that ended the solver."""
     cost: Cost
-    """At the solution."""
+    """Cost at the solution."""
     history: tuple[IterationRecord, ...]
-    """From the guess on."""
+    """Iterates from the initial values on."""
     parameters: Mapping[str, Estimate]
-    """By name, as declared."""
+    """Estimates by name, in the order of declaration."""
     sensitivities: Sensitivities = lazy()
-    """Covariance of the estimates, and what the data do not see."""
+    """Covariance of the estimates, and unidentifiable directions."""
     influence: Influence = lazy()
-    """How the estimates hang on samples and settings."""
+    """Influence of samples and settings on the estimates."""
     complementarity_residual: float = lazy(missing=math.nan)
     """Largest distance of impulses from the exact law of dry friction [N m s] or contacts [N s]; NaN without."""
     sticking: Mapping[str, float] = lazy(missing={})
     """Share of the time for which each hinge with dry friction sticks, by its name."""
     size: Size
-    """Of the problem that was solved."""
+    """Size of the solved problem."""
     times: Times
-    """Of the fits, without what was computed later; see ``timing``."""
+    """Durations of the fits, without later diagnostics; see ``timing``."""
     versions: Mapping[str, str]
-    """Of packages, by name."""
+    """Versions of packages, by name."""
     trajectories: tuple[Trajectory, ...] = lazy()
     """Estimated motion, one for each recording."""
     disturbance: tuple[Disturbance, ...] = lazy((), missing=())
-    """What disturbs the motion, one of each trajectory; none if it was read from a folder that does not hold it."""
+    """Estimated process noise of each trajectory; empty if the folder of results does not hold it."""
     measured: tuple[MeasuredPoses, ...] = lazy((), missing=())
     """One of each trajectory; none if it was read from a folder that does not hold them."""
     dynamics: str = "weight"
     """"estimated", "hard" or "weight": where the weight of the equations of motion comes from."""
     log_likelihood: float = math.nan
-    """Of the data, states integrated out: compares models at one step and choice of coordinates. NaN with a weight."""
+    """Marginal log-likelihood of the data: compares models with one step and choice of coordinates. NaN with a
+    weight."""
     noise: tuple[Noise, ...] = ()
-    """What is random in the motion and in the sensors; empty with a given state weight."""
+    """Standard deviations of process and measurement noise; empty with a given `state_weight`."""
     friction_widths: Mapping[str, FrictionWidth] = field(default_factory=dict)
     """Of coordinates with smooth dry friction, by their labels, where they were estimated."""
     choice: Choice | None = None
     """None where there was none."""
     findings: tuple[Finding, ...] = lazy((), missing=())
-    """What a user should know about how the problem was set up and what came out, by rank."""
+    """Warnings and notes about the set-up and the result, the most important first."""
     mechanism: Mechanism | None = lazy(None, missing=None)
     """None if it was read from a folder that does not hold it."""
     physical: Mapping[str, Derived] = lazy(missing={})
     """Mass, centre of mass, inertia about it of bodies with a FullInertia or coordinates of one: ``"link I_xx"``."""
     joints: Mapping[str, Derived] = lazy(missing={})
-    """Friction, springs and what drives a joint, as ``"elbow viscous"``: all that hangs on parameters."""
+    """Friction, springs and drives of joints, as ``"elbow viscous"``: all that depend on parameters."""
     base_parameters: Mapping[str, Derived] = lazy(missing={})
-    """Combinations of what is unknown of them that forces at the joints hang on, by name: what motion can tell."""
+    """Base parameters by name: the combinations of inertias that determine the forces at the joints."""
     source: str = ""
     """Path of the problem file that ``spookid solve`` was given, with ``::key`` if it holds several; else empty."""
     constraints: Mapping[str, ConstraintTension] = lazy(missing={})
-    """Of each row of the problem's constraints, by its title: whether it holds the estimates, and how hard."""
+    """Tension of each equation of the problem's constraints, by its title."""
     outliers: tuple[Outlier, ...] = ()
     """Samples that are plainly wrong, in the order of recordings, signals and times."""
     stages: tuple[StageRecord, ...] = ()
     """Every fit that led to this answer, in their order; none if it was read from a folder that does not hold them."""
     basins: tuple[Basin, ...] = ()
-    """Where several starts ended, the best first; empty if there was one start."""
+    """Minima that several starts found, the best first; empty for a single start."""
     normaliser: Array | None = field(default=None, repr=False)
-    """Half the slope of the logarithms in −2 log L in free parameters, (n_p,), for fits that go on at this noise."""
+    """Half the slope of the logarithms in −2 log L in free parameters, (n_p,), for fits that continue at this noise."""
     clocks: tuple[Clock, ...] = field(default=(), repr=False)
     """Of what is lazy in this result and in the fits that led to it."""
 
     @property
     def timing(self) -> Times:
-        """Where the time went, up to now [s]."""
+        """Durations of the stages so far [s]."""
         return replace(self.times, analysis=self.times.analysis + sum(clock.seconds for clock in self.clocks))
 
     def __repr__(self) -> str:
@@ -266,9 +267,9 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
         for weak in self.sensitivities.weak:
             if weak.singular_value < UNSEEN and len(weak.direction) > 1:
                 names = ", ".join(weak.direction)
-                yield f"the data do not see that {names} change together, and a fit may run away along that"
+                yield f"the data do not determine a joint change of {names}, and a fit may diverge along it"
         if self.is_weighted:
-            yield "joints may be too stiff for the state weight: raise the compliance, or take a smaller weight"
+            yield "joints may be too stiff for `state_weight`: raise the compliance, or take a smaller weight"
         if self.status is Status.STALLED and self.sticking:
             yield "the friction width may be too small"
 

@@ -42,7 +42,7 @@ _DISTURBANCE = {
     "value": ("disturbance", "Nn"),
     "std_err": ("disturbance_std_err", "Nn"),
 }
-"""Those of a Disturbance; folders that are older have none."""
+"""Arrays of a `Disturbance`; older folders have none."""
 _SENSITIVITIES = {
     "covariance": ("covariance", "nn"),
     "covariance_sandwich": ("covariance_sandwich", "nn"),
@@ -252,7 +252,7 @@ def head_of(tree: Tree) -> Head:
 
 
 def motions_of(head: Head, arrays: Arrays) -> Tree:
-    """Trajectories, disturbances and measured poses, with the content of ``trajectory.npz``."""
+    """Trajectories, process noise and measured poses, with the content of ``trajectory.npz``."""
     count = range(len(head.recordings))
     if head.schema == 1:  # at first only samples at the steps counted
         arrays = {**{f"samples_{i}": np.isfinite(arrays[f"observed_{i}"]).astype(float) for i in count}, **arrays}

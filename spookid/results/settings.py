@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, get_args
 
 AUTO: Literal["auto"] = "auto"
-"""As a state weight the same as none: the noise is estimated."""
+"""As `state_weight` the same as None: the noise is estimated."""
 BACKENDS = ("lm", "riccati", "ipopt")
 FRICTIONS = ("smooth", "exact", "mpcc")
 CHOICES = {"friction": FRICTIONS, "estimator": (AUTO, "noise", "hard")}
 """Settings that are words, and those that they may be."""
 Dynamics = Literal["estimated", "hard", "weight"]
-"""Where the weight of the equations of motion comes from: noise that the data tell, none at all, or a given number."""
+"""How the equations of motion are weighted: by estimated noise, as deterministic dynamics, or by a given number."""
 DYNAMICS: tuple[Dynamics, ...] = get_args(Dynamics)
 
 
@@ -28,7 +28,7 @@ class DynamicsAndFriction:
 
     @property
     def estimates_noise(self) -> bool:
-        """True if the sizes of the noise are estimated with the parameters."""
+        """True if noise standard deviations are estimated with the parameters."""
         return self.dynamics == "estimated"
 
     @property
@@ -72,7 +72,7 @@ class Estimator:
 
     @property
     def estimates_disturbances(self) -> bool:
-        """True if what disturbs the motion is estimated, whatever the data say."""
+        """True if process noise is always estimated."""
         return self.estimator == "noise"
 
     @property

@@ -120,7 +120,7 @@ class MeasuredPoses:
 @dataclass(frozen=True)
 class EffortFit(Listed):
     """How far a measured torque or force of one recording is from what drives the estimated motion, both in mean over a
-    step, or half of one where steps of half the length have been fitted, too, to tell what the step adds."""
+    step, or half of one where steps of half the length have been fitted, too, for the discretization bias."""
 
     signal: str
     unit: str
@@ -180,7 +180,7 @@ class Trajectory(Tabular):
         return f"<Trajectory of {self.name!r}: {len(self.t):,} steps, {', '.join(self.signals) or 'no signals'}>"
 
     def blocks(self) -> Sequence[Block]:
-        """Title and a row for each signal: how far what was measured is from what was estimated."""
+        """Title and a row for each signal with its residuals."""
         rows = []
         for i, (signal, unit) in enumerate(zip(self.signals, self.units, strict=True)):
             size = rms_of_samples([self], i)
@@ -190,7 +190,7 @@ class Trajectory(Tabular):
         return [title, Table(("signal", "samples", "rms of residuals"), rows)]
 
     def records(self) -> Sequence[dict[str, Any]]:
-        """A row for each step: its time, and of each signal what was observed and predicted."""
+        """A row for each step: its time, and the observed and predicted value of each signal."""
         columns = {"t": self.t}
         for i, signal in enumerate(self.signals):
             columns |= {f"{signal} observed": self.observed[:, i], f"{signal} predicted": self.predicted[:, i]}

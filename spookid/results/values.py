@@ -1,4 +1,5 @@
-"""What estimates say of other numbers: sizes of noise, values of expressions, and physical quantities of bodies.
+"""What estimates say of other numbers: noise standard deviations, values of expressions, and physical quantities of
+bodies.
 
 What disturbs a motion beside all that a model has: forces and torques along its coordinates, with their errors.
 
@@ -24,8 +25,8 @@ from spookid.statistics.sensitivities import LEADS
 from spookid.tables.table import Block, Listed, Table, Tabular, by_rows, counted, quantity, superscripts
 
 Source = Literal["data", "prior", "given", "bound", "nothing"]
-"""Where a number comes from: mostly from the data, mostly from what was known beforehand, it was given, it is where its
-bound is, or nothing tells it."""
+"""Where a number comes from: mostly from the data, mostly from the prior, given, at its bound, or from nothing (not
+identifiable)."""
 
 
 def source(std_err: float, from_prior: float) -> Source:
@@ -42,35 +43,36 @@ class Value(Listed):
     estimate: float
     """Its value."""
     std_err: float
-    """Linearized, as of a parameter; NaN if the data do not see the expression, whatever they see of what is in it."""
+    """Linearized, as of a parameter; NaN if the data do not determine the expression."""
     reason: str = ""
-    """Why ``std_err`` is NaN; empty if it is a number."""
+    """Reason if ``std_err`` is NaN; else empty."""
     from_prior: float = math.nan
     """Share of its variance for white noise that is the uncertainty of priors; NaN if unknown."""
 
 
 @dataclass(frozen=True)
 class Noise(Listed):
-    """One size of noise that was estimated, or given, together with the parameters."""
+    """A noise standard deviation, estimated with the parameters or given."""
 
     kind: str
-    """"disturbance" of the motion, or "sensor"."""
+    """"``"disturbance"`` (process noise) or ``"sensor"`` (measurement noise)."""
     names: tuple[str, ...]
-    """Hinges and free bodies whose disturbance it is, or the sensor's signal."""
+    """Hinges and free bodies with this process noise, or the signal of the sensor."""
     std: float
-    """Standard deviation: of a disturbance the random force or torque, in root mean square over a step; of a sensor
-    that of a sample, in its signal's unit; if its noise is correlated, of what the sample before does not predict."""
+    """Standard deviation: of process noise the random force or torque, in root mean square over a step; of a sensor
+    that of a sample, in its signal's unit; if its noise is correlated, the part that the sample before does not
+    predict."""
     unit: str
     density: float
-    """Of a disturbance per √Hz, which no step changes; NaN for a sensor."""
+    """Spectral density of process noise per √Hz, independent of the step; NaN for a sensor."""
     error: float
-    """Standard error of its logarithm; NaN if it was given or is not seen."""
+    """Standard error of its logarithm; NaN if it was given or is not identifiable."""
     resolution: float = 0.0
     """Least step between the values of a sensor, 0 if they come in no steps."""
     given: bool = False
     score: float = 0.0
-    """Of a size that was given: slope of the log-likelihood in its logarithm in standard errors, positive where the
-    data show more noise; 0 of others."""
+    """For given noise: slope of the log-likelihood in its logarithm in standard errors, positive if the data show more
+    noise; else 0."""
 
 
 @dataclass(frozen=True)
@@ -93,9 +95,9 @@ class Choice(Listed, Estimator):
     """Which of two estimators an answer is, and why; see ``spookid.estimation.estimator_choice``."""
 
     estimator: str
-    """"noise": what disturbs the motion was estimated; "hard": it was taken for none, errors are from stretches."""
+    """"``"noise"``: process noise was estimated; ``"hard"``: deterministic dynamics, errors by a block jackknife."""
     reason: str
-    """In a few words."""
+    """Reason in a few words."""
     differing: Mapping[str, float] = field(default_factory=dict)
     """Parameters on which both differ by more than accident, and by how many sigma."""
     correlation_times: Mapping[str, float] = field(default_factory=dict)
@@ -109,13 +111,13 @@ class Outlier(Listed):
     recording: str
     signal: str
     t: float
-    """Its stamp [s]."""
+    """Its timestamp [s]."""
     value: float
-    """What was measured, in the signal's unit."""
+    """Measured value, in the signal's unit."""
     predicted: float
-    """What the estimated motion makes of it, on the turn that is nearest."""
+    """Predicted value, on the nearest turn."""
     sigmas: float
-    """How far off it is, in standard deviations of the others; NaN if these have none."""
+    """Residual in standard deviations of the others; NaN if these have none."""
     left_out: bool
     """True if the fit did without it; False if a robust loss took its weight."""
 
@@ -127,15 +129,15 @@ class Basin(Listed):
     outcome: str
     """A status in a word, or "failed"."""
     starts: tuple[int, ...]
-    """Their numbers, the best first; 0 is the problem's own guess."""
+    """Numbers of the starts, the best first; start 0 has the problem's own initial values."""
     costs: tuple[float, ...]
-    """Of each."""
+    """Cost of each start."""
     log_likelihoods: tuple[float, ...]
-    """Likewise; NaN with a given state weight."""
+    """Likewise; NaN with a given `state_weight`."""
     parameters: Mapping[str, float]
     """Estimates of the best of them."""
     message: str
-    """How that one ended, and what to do about it."""
+    """End of the best start, and a remedy."""
 
 
 @dataclass(frozen=True)
@@ -144,22 +146,22 @@ class Derived:
 
     name: str
     estimate: float
-    """In ``unit``."""
+    """Estimate in ``unit``."""
     std_err: float
-    """By the delta method, if parameters at a bound stay there; NaN if the data do not see it."""
+    """Standard error by the delta method, if parameters at a bound stay there; NaN if not identifiable."""
     reason: str
-    """Why ``std_err`` is NaN; empty if it is a number."""
+    """Reason if ``std_err`` is NaN; else empty."""
     unit: str
     body: str = ""
-    """Whose it is: a body, or a coordinate of a joint."""
+    """Body or coordinate of a joint that it belongs to."""
     from_prior: float = math.nan
     """Share of its variance for white noise that is the uncertainty of priors, from 0 to 1; NaN if unknown."""
     slopes: Mapping[str, float] = field(default_factory=dict)
-    """How it follows the estimated parameters, by their names."""
+    """Derivatives with respect to the estimated parameters, by their names."""
 
     @property
     def known_from(self) -> Source:
-        """ "data", "prior" or "nothing"; "given" if it hangs on fixed parameters only."""
+        """ "data", "prior" or "nothing"; "given" if it depends on fixed parameters only."""
         return "given" if self.std_err == 0 else source(self.std_err, self.from_prior)
 
 
@@ -171,17 +173,17 @@ class ConstraintTension(Listed):
     kind: str
     """"equality", or "inequality": not positive."""
     value: float
-    """Of the row at the solution, in its own unit."""
+    """Value of the equation at the solution, in its unit."""
     active: bool
     """True if it holds the estimates: an equality, or an inequality met with equality."""
     multiplier: float
     """λ of the Lagrangian ½ cost + λ row, or −log L + λ row; 0 of one that is not active."""
     freed: float
-    """What the row would be if it alone were let go, to first order; NaN if it is not active, or unknown."""
+    """Value of the equation without it, to first order; NaN if it is not active, or unknown."""
     freed_err: float
-    """Its standard error; NaN likewise."""
+    """Standard error of ``freed``; NaN likewise."""
     reason: str = ""
-    """Why there is none."""
+    """Reason if it is unknown; else empty."""
     place: str = ""
     """``file.py:line`` of its declaration."""
 
@@ -195,7 +197,7 @@ class ConstraintTension(Listed):
 
 @dataclass(frozen=True, eq=False)
 class Disturbance(Tabular):
-    """Force or torque along each coordinate of one recording in mean over a step, as the data tell it.
+    """Estimated process noise of one recording: force or torque along each coordinate, in mean over a step.
 
     It is the mean, and the standard deviation, of what is random in the motion if all data are given, for noise of the
     sizes that were found. Where loops close or constraints hold it is projected as (36) of Martinez, Tonneau and
@@ -208,8 +210,8 @@ class Disturbance(Tabular):
     name: str
     """The recording's."""
     labels: tuple[str, ...]
-    """Coordinates of joints, and directions of the force (in the world) and torque (in the body) on free bodies; those
-    of joints whose effort is measured are left out, for there what is random is the measurement."""
+    """Coordinates of joints, and directions of the force (in the world) and torque (in the body) on free bodies; joints
+    with a measured effort are left out: their noise is that of the measurement."""
     units: tuple[str, ...]
     """N or N m."""
     reason: str
@@ -231,7 +233,7 @@ class Disturbance(Tabular):
             error = self.std_err[:, i][np.isfinite(self.std_err[:, i])]
             typical = quantity(float(np.median(error)), unit) if error.size else "not known"
             rows.append((label, quantity(rms(self.value[:, i]), unit), typical))
-        title = f"{self.name}: what disturbs the motion" + (f"; {self.reason}" if self.reason else "")
+        title = f"{self.name}: process noise" + (f"; {self.reason}" if self.reason else "")
         return [title, Table(("coordinate", "rms", "standard error (median)"), rows)]
 
     def records(self) -> Sequence[dict[str, Any]]:

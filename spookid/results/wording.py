@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from spookid.results.findings import Finding
 from spookid.results.result import Derived, Estimate, Noise, Solution
 from spookid.results.values import ConstraintTension
 from spookid.solvers.status import Status
@@ -39,16 +40,21 @@ _WHOLLY = 0.99
 
 def verdict(solution: Solution) -> str:
     """How it ended, in one sentence: the first line of every page about it."""
-    warnings = sum(finding.severity != "note" for finding in solution.findings)
     free = [one for one in solution.parameters.values() if not one.fixed]
     converged = solution.status is Status.CONVERGED
     unknown = sum(one.known_from == "nothing" for one in free) if converged else 0
     words = f"{solution.problem}: {_STATUS[solution.status]}"
     if converged and solution.contradicted:
         words += ", but the data contradict the model: the estimates are no answer"
-    words += f", {counted(warnings, 'warning')}" if warnings else ""
+    words += warned(solution.findings)
     verb = "is" if unknown == 1 else "are"
     return f"{words}; {unknown} of {counted(len(free), 'parameter')} {verb} not identifiable" if unknown else words
+
+
+def warned(findings: Iterable[Finding]) -> str:
+    """How many of them are no notes, after a comma; empty if there are none."""
+    count = sum(finding.severity != "note" for finding in findings)
+    return f", {counted(count, 'warning')}" if count else ""
 
 
 def remark(estimate: Estimate) -> str:
@@ -80,7 +86,7 @@ def some_of(names: Sequence[str], every: Sequence[str]) -> str:
 def weight_words(dynamics: str, weight: float) -> str:
     """Where the weight of the equations of motion comes from, as a setting."""
     fixed = {"estimated": "noise estimated", "hard": "deterministic dynamics"}
-    return fixed.get(dynamics) or f"state weight κ = {number(weight, 6)}"
+    return fixed.get(dynamics) or f"weight κ = {number(weight, 6)}"
 
 
 def reported(noise: Sequence[Noise]) -> list[Noise]:

@@ -16,6 +16,7 @@ import casadi as ca
 import numpy as np
 from scipy.interpolate import make_interp_spline
 
+from spookid.assembly.problem import Problem
 from spookid.data.recording import Recording
 from spookid.data.sampling import wrap
 from spookid.data.state import State
@@ -25,7 +26,7 @@ from spookid.results.result import Solution
 from spookid.results.trajectory import Trajectory, misfit, rms
 from spookid.robots import mjcf
 from spookid.robots.identified import from_result
-from spookid.robots.logs import efforts_along
+from spookid.robots.logs import efforts_along, efforts_as_fitted
 from spookid.robots.markup import parse
 from spookid.robots.parts import Parts
 from spookid.robots.urdf import described
@@ -131,11 +132,11 @@ class Version:
 
     name: str
     torques: Array
-    """By inverse dynamics, (N, m) [N m or N], low-passed; none, (0, m), if they are not known."""
+    """Efforts by inverse dynamics, (N, m) [N m or N], low-passed; none, (0, m), if unknown."""
     replays: Array
     """Windows in MuJoCo, (windows, steps, n) [rad or m]; none, (0, 0, n), if there are none."""
     reasons: tuple[str, ...] = ()
-    """Why something is not known."""
+    """Reasons for missing results."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,22 +148,25 @@ class RobotComparison(Tabular):
     joints: tuple[str, ...]
     """All, (n,)."""
     units: tuple[str, ...]
-    """Of their positions."""
+    """Units of their positions."""
     driven: tuple[str, ...]
     efforts: tuple[str, ...]
-    """Units of what drives these, (m,)."""
+    """Units of their efforts, (m,)."""
     t: Array
     """(N,) [s], of the torques."""
     measured: Array
-    """What motors did by the log and the gains and offsets that were found, (N, m) [N m or N], low-passed."""
+    """Measured efforts: gain times signal, (N, m) [N m or N], low-passed."""
     cutoff: float
-    """Of that filter [Hz]."""
+    """Cutoff of that filter [Hz]."""
     windows: Array
     """Times of the replays, (windows, steps) [s]."""
     positions: Array
     """As they were measured there, (windows, steps, n) [rad or m]; NaN where nothing was."""
     versions: tuple[Version, ...]
-    """The file as it was, the new one, and the new one with what it cannot hold, if there is any."""
+    """The original file, the new one, and the new one with quantities that the file cannot hold, if there are any."""
+    of_samples: bool = False
+    """True if torques are those at the samples of the log, as by ``problem.inverse_dynamics``; False if they are of
+    splines through the fit's steps, because the log was not at hand."""
 
     def torque_errors(self, version: Version) -> Array:
         """Root mean square of measured less predicted, (m,) [N m or N]."""
@@ -183,10 +187,10 @@ class RobotComparison(Tabular):
     def _torques(self) -> Iterator[Block]:
         known = [version for version in self.versions if len(version.torques)]
         if known:
+            how = "" if self.of_samples else ", by splines through the fit's steps"
             yield (
-                f"Inverse dynamics along {self.recording}, by splines through the fit's steps: rms of measured less "
-                "predicted efforts of the motors, and its share of the standard deviation of the measured ones, which "
-                f"are gain times signal plus offset at the estimates; both low-passed at {number(self.cutoff, 3)} Hz"
+                f"predicted efforts along {self.recording}{how}: rms of measured (gain times signal) less inverse "
+                f"dynamics, both low-passed at {number(self.cutoff, 3)} Hz; in brackets as share of the measured std"
             )
             spread, errors = np.std(self.measured, axis=0), {v.name: self.torque_errors(v) for v in known}
 
@@ -197,7 +201,7 @@ class RobotComparison(Tabular):
                 (label, f"{number(size, 3)} {unit}", *(number(e[i], 3) + share(e[i], size) for e in errors.values()))
                 for i, (label, unit, size) in enumerate(zip(self.driven, self.efforts, spread, strict=True))
             ]
-            yield Table(("joint", "measured, standard deviation", *errors), rows)
+            yield Table(("joint", "measured, std", *errors), rows, left=(0,))
 
     def _replays(self) -> Iterator[Block]:
         known = [version for version in self.versions if len(version.replays)]
@@ -205,7 +209,7 @@ class RobotComparison(Tabular):
             count = len(self.windows)
             yield (
                 f"Replays in MuJoCo: {count} windows of {WINDOW:g} s, each from the estimated state, driven as the "
-                "robot was; root mean square of measured less replayed positions"
+                "robot was; rms error of the positions"
             )
             errors = {v.name: self.replay_errors(v) for v in known}
             seen = self.positions.reshape(-1, len(self.joints))
@@ -214,7 +218,7 @@ class RobotComparison(Tabular):
                 (label, *(_off(error[i], ranges[i], unit) for error in errors.values()))
                 for i, (label, unit) in enumerate(zip(self.joints, self.units, strict=True))
             ]
-            yield Table(("joint", *errors), rows)
+            yield Table(("joint", *errors), rows, left=(0,))
 
     def records(self) -> Sequence[Mapping[str, Any]]:
         """A row for each joint and version."""
@@ -235,8 +239,10 @@ def _off(error: float, span: float, unit: str) -> str:
     return f"{number(error, 3)} {unit}" if error <= span else f"over {number(span, 3)} {unit}"
 
 
-def compare(robot: Parts, result: Solution, recording: int = 0) -> RobotComparison:
-    """See ``Robot.compare``."""
+def compare(
+    robot: Parts, result: Solution, recording: int = 0, problem: Problem | None = None, replays: bool = True
+) -> RobotComparison:
+    """See ``Robot.compare``; without ``replays`` torques alone."""
     if not 0 <= recording < len(result.trajectories):
         raise ProblemError(f"result {result.problem!r} has no recording number {shown(recording)}; count from 0 on")
     trajectory, robot = result.trajectories[recording], replace(robot, inertias={}, settings={})
@@ -254,12 +260,15 @@ def compare(robot: Parts, result: Solution, recording: int = 0) -> RobotComparis
     for name, (own, springs) in files.items():
         reasons, predicted, positions = list[str](), none, nowhere
         try:
-            efforts = log.torques(own, efforts.cutoff if efforts else None)
+            if problem is None:
+                efforts = log.torques(own, efforts.cutoff if efforts else None)
+            else:
+                efforts = efforts_as_fitted(own, problem, result, trajectory.name)
             predicted = efforts.efforts
         except ProblemError as error:
             reasons.append(f"no inverse dynamics, for {error}")
         try:
-            positions = replayed(own, log, springs)
+            positions = replayed(own, log, springs) if replays else nowhere
         except ProblemError as error:
             reasons.append(f"no replays, for {error}")
         versions.append(Version(name, predicted, positions, tuple(reasons)))
@@ -272,11 +281,12 @@ def compare(robot: Parts, result: Solution, recording: int = 0) -> RobotComparis
         log.driven,
         tuple(robot.coordinates[label].effort for label in log.driven),
         np.zeros(0) if efforts is None else efforts.t,
-        none if efforts is None else efforts.measured,
+        none if efforts is None else efforts.measured_efforts,
         np.nan if efforts is None else efforts.cutoff,
         trajectory.t[along],
         log.seen[along],
         tuple(versions),
+        problem is not None,
     )
 
 
@@ -334,7 +344,7 @@ class Along:
         mechanism, drive = result.mechanism, trajectory.drive
         if mechanism is None or drive is None:
             raise ProblemError(
-                f"the results of {result.problem!r} do not hold what its motors did: an earlier version wrote them; "
+                f"the results of {result.problem!r} have no efforts of its motors: an earlier version wrote them; "
                 "solve the problem again"
             )
         labels, positions, rates = _moved(robot, [body.name for body in mechanism.bodies], trajectory)

@@ -138,7 +138,7 @@ def shared(robot: Parts, group: Group, found: Mapping[str, float]) -> dict[str, 
 
 
 def _whole(own: Inertial, found: Mapping[str, float]) -> Inertial:
-    """A body's inertial with what was found in the place of its own."""
+    """A body's inertial with what was found instead of its own."""
     center = np.array([found.get(name, value) for name, value in zip(_CENTER, own.center.tolist(), strict=True)])
     inertia = own.inertia.copy()
     for name in ENTRIES:

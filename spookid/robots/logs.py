@@ -1,5 +1,4 @@
-"""What a scaffold needs to know of a log before it is read: its columns, which of them is which coordinate of
-a robot by their names, and how the problem file reads it."""
+"""Logs of robots: which column is which coordinate, how a problem file reads it, and inverse dynamics along it."""
 
 from __future__ import annotations
 
@@ -9,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -23,8 +23,11 @@ from spookid.data.sensors import JointPosition
 from spookid.errors import ProblemError
 from spookid.files import unreadable
 from spookid.mechanics.motor import Motor
+from spookid.parameter import number
+from spookid.results.result import Solution
 from spookid.robots.parts import Parts
 from spookid.studies.motor_efforts import MotorEfforts, inverse_dynamics
+from spookid.studies.simulation_start import values_of
 from spookid.tables.table import quantity
 
 _SLOWEST = 0.2
@@ -267,3 +270,26 @@ def efforts_along(
     sensors = [JointPosition(robot.joints[label], name) for label, name in positions.items()]
     problem = Problem(robot.name, robot.model(motors=motors), [recording], sensors, place=robot.name)
     return inverse_dynamics(problem, cutoff=cutoff)
+
+
+def efforts_as_fitted(robot: Parts, problem: Problem, result: Solution, name: str) -> MotorEfforts:
+    """Inverse dynamics of a version of a robot along a recording of a problem, as ``problem.inverse_dynamics``: through
+    the problem's sensors and motors, with the estimates of a result; raises ProblemError likewise."""
+    recording = next((one for one in problem.recordings if one.name == name), None)
+    if recording is None:
+        raise ProblemError(f"{problem.what} has no recording {name!r} any more")
+    initial = problem.parameter_set.updated(problem.initial, values_of(problem, result))
+    values, joints = problem.with_(initial=initial).guess_on(name), robot.joints
+    motors, sensors = list[Motor](), list[JointPosition]()
+    for m in (m for m in problem.model.motors if m.joint.name in joints):
+        how = {"gain": m.unit_effort, "offset": m.offset, "delay": m.delay}
+        own: dict[str, Any] = {key: number(part, values) for key, part in how.items()}
+        own |= {"coordinate": m.coordinate, "hold": m.hold, "measured": True}
+        motors.append(Motor(joints[m.joint.name], m.signal, **own))
+    for c in problem.channels:
+        if isinstance(c.sensor, JointPosition) and c.sensor.joint.name in joints:
+            how = {"scale": c.scale, "offset": c.offset, "delay": c.delay}
+            own = {key: number(part, values) for key, part in how.items()}
+            sensors.append(JointPosition(joints[c.sensor.joint.name], c.signal, coordinate=c.sensor.coordinate, **own))
+    model = robot.model(motors=motors)
+    return inverse_dynamics(Problem(robot.name, model, [recording], sensors, cutoff=problem.cutoff, place=robot.name))

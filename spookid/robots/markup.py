@@ -225,7 +225,7 @@ class _Builder:
     def _refuse_doctype(self, name: str, *_: object) -> NoReturn:
         raise ProblemError(
             f"{self._place()}: it has a document type declaration <!DOCTYPE {name} ...>, whose entities are not "
-            "expanded; take it out, a robot's description needs none"
+            "expanded; remove it, a robot's description does not need it"
         )
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""What a report tells of the robot's file that a problem was made from."""
+"""The comparison of a robot's file with a log: the section of a report, and the check of an export."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from spookid.assembly.loading import load_problem
+from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.mechanics.body import RobotFile
@@ -48,7 +50,16 @@ def _compared(result: Solution, known: RobotFile, path: Path) -> RobotComparison
     robot = reread(known, path)
     if hashlib.sha256(robot.source.document.content).hexdigest() != known.sha256:
         raise ProblemError("it is another one than when the problem was solved; solve the problem again")
-    return robot.compare(result)
+    return robot.compare(result, problem=problem_of(result))
+
+
+def problem_of(result: Solution) -> Problem | None:
+    """The problem that was solved, from its file; None if that is not at hand."""
+    try:
+        problem = load_problem(result.source)
+    except ProblemError:
+        return None
+    return problem if problem.name == result.problem else None
 
 
 def _pictures(compared: RobotComparison) -> dict[str, str]:

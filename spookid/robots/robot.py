@@ -1,7 +1,4 @@
-"""A robot that is read from its file, and written back into it.
-
-What a robot's file says that a planned motion must stay within.
-"""
+"""A robot: reading its file, writing identified values back into it, and its limits for planned motions."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ from spookid.studies.motion_limits import MotionLimits
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Robot(Parts, metaclass=Checked):
-    """What ``read`` makes of a robot's file. Bodies and joints have the names of its links and joints.
+    """A robot, as ``read`` returns it. Bodies and joints have the names of its links and joints.
 
     Links that do not move against each other are one body, which has the name of the one that carries the others; its
     frames are given in that link's frame. ::
@@ -43,21 +40,21 @@ class Robot(Parts, metaclass=Checked):
         found: Solution | Mapping[str, float],
         servos: Sequence[ServoActuator] = (),
     ) -> Path:
-        """Write the robot's own file with what was found: inertias, damping and friction, of MJCF armatures and springs
-        too. Every other byte is as it was. Of links that are one body the heaviest takes the difference.
+        """Write the robot's file with identified values: inertias, damping and friction, in an MJCF also armatures and
+        springs. All other bytes stay unchanged. If several links form one body, the heaviest takes the difference.
 
-        Beside it is ``<path>.json``: all that was found with standard errors and covariance, what of it the file
-        cannot hold, and where it is from.
+        ``<path>.json`` holds all quantities with standard errors and covariance, quantities that the file cannot hold,
+        and their origin.
 
         Args:
-            path: of the new file.
+            path: path of the new file.
             found: a Solution whose bodies and joints have this robot's names; or values of the Parameters that are in
                 this robot, by name.
             servos: of ``robots.servos``: each becomes the actuator of its joint in an MJCF, with gains, limit and
                 delay, and its back-EMF is added to the damping. An actuator that the joint has already is replaced.
 
         Returns:
-            where the JSON is.
+            path of the JSON.
 
         Raises:
             ProblemError: if nothing of it is the robot's, if ``path`` is there and is no earlier export, for a folder
@@ -65,18 +62,21 @@ class Robot(Parts, metaclass=Checked):
         """
         return write(self, path, found, servos)
 
-    def compare(self, solution: Solution, recording: int = 0) -> RobotComparison:
-        """The file as it was and as ``write`` would write it, beside one of a solution's recordings: torques by inverse
-        dynamics, and replays in MuJoCo over windows of 1 s. What a file cannot hold of the drives, gains and offsets,
-        is in the torques that are measured.
+    def compare(self, solution: Solution, recording: int = 0, problem: Problem | None = None) -> RobotComparison:
+        """Compare the original file and the one that ``write`` writes with a recording of a solution.
+
+        Torques are those of inverse dynamics; measured ones are gain times signal, and offsets are subtracted, because
+        a file holds neither. Replays start MuJoCo on each second of the recording.
 
         Args:
-            recording: its number, from 0 on.
+            recording: number of the recording, from 0 on.
+            problem: the problem that was solved. With it, torques are those at the samples of the recording and agree
+                with ``problem.inverse_dynamics``; without it, those of splines through the fit's steps.
 
         Raises:
-            ProblemError: if the solution has nothing of this robot, or was written by an earlier version.
+            ProblemError: if the solution has no part of this robot, or was written by an earlier version.
         """
-        return compare(self, solution, recording)
+        return compare(self, solution, recording, problem)
 
 
 @checked
@@ -88,17 +88,17 @@ def read(
     merge: bool = True,
     mend: bool = False,
 ) -> Robot:
-    """A robot from its URDF, xacro or MJCF file. Nothing is fetched, and a URDF's meshes are never opened.
+    """Read a robot from its URDF, xacro or MJCF file. Nothing is downloaded, and a URDF's meshes are never opened.
 
     Args:
-        path: of the file; ``.xacro`` needs the package xacro, MJCF the package mujoco.
+        path: path of the file; ``.xacro`` needs the package xacro, MJCF the package mujoco.
         free: True if the root of a URDF moves freely, as a trunk does; False if it is the ground.
         held: joints that do not move, and where they are [rad or m].
         merge: False for a body of each link that has mass, with fixed joints between them.
         mend: True to take the nearest inertia that some body has for one that none has.
 
     Raises:
-        ProblemError: for a file that is none of these, or that says what no robot is.
+        ProblemError: for a file of another kind, or one that describes no possible robot.
     """
     description, source = opened(Path(path))
     return Robot(description, source, free, dict(held or {}), merge, mend)

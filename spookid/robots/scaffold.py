@@ -1,4 +1,5 @@
-"""A problem file for a robot and its log: written to be read, and to be changed; guesses that a fit can begin from."""
+"""A problem file for a robot and its log: written to be read, and to be changed; initial values that a fit can begin
+from."""
 
 from __future__ import annotations
 
@@ -102,7 +103,7 @@ def _told_gain(needed: Array, others: Array, signal: Array, independent: float) 
 
 
 def _drive(needed: Array, others: Array, signal: Array, gain: float) -> Drive:
-    """The other guesses for a gain; none at a bound."""
+    """The other initial values for a gain; none at a bound."""
     scale = np.linalg.norm(others, axis=0)
     found = np.linalg.lstsq(others / scale, gain * signal - needed, rcond=None)[0] / scale
     least = _LEAST * rms(gain * signal) / np.sqrt(np.mean(others[:, :3] ** 2, axis=0))

@@ -250,7 +250,7 @@ def _expanded(path: Path) -> Document:
     """The URDF that a xacro file stands for."""
     if find_spec("xacro") is None:
         raise ProblemError(f"{path} has macros; install the package xacro, or expand it to a URDF first")
-    # In a process of its own: macros may go on for ever.
+    # In a process of its own: macros may continue for ever.
     command = [sys.executable, "-c", _EXPAND, str(path)]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_PATIENCE, check=False)

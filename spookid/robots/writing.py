@@ -1,4 +1,4 @@
-"""A robot's own file with what was found in the place of its numbers; every other byte is as it was."""
+"""A robot's own file with what was found instead of its numbers; every other byte is as it was."""
 
 from __future__ import annotations
 

@@ -138,39 +138,40 @@ def carried(slopes: Array, covariance: Array) -> Array:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OnlineEstimate(Tabular):
-    """What a fixed-lag smoother knows after an update: n_p parameters, n_b bodies, n_s coordinates of joints."""
+    """Estimates of a fixed-lag smoother after an update: n_p parameters, n_b bodies, n_s coordinates of joints."""
 
     t: float
     """Time of the newest step [s]; NaN before there is one."""
     step: int
     """Its number, from 0 on; −1 before there is one."""
     values: Mapping[str, float]
-    """Of the parameters that are estimated, by name; of continuous time where ``step_errors`` are known."""
+    """Estimates of the parameters, by name; extrapolated to step zero where ``step_errors`` are known."""
     std_errs: Mapping[str, float]
-    """Their standard errors for the noise that is given; NaN where there is a reason."""
+    """Their standard errors for the given noise; NaN where there is a reason."""
     reasons: Mapping[str, str]
-    """Why a parameter has no standard error, by its name."""
+    """Reasons for missing standard errors, by name."""
     units: Mapping[str, str]
-    """Of the parameters, by name."""
+    """Units of the parameters, by name."""
     covariance: Array
-    """Of the parameters, (n_p, n_p); NaN in the rows of those without a standard error."""
+    """Covariance of the parameters, (n_p, n_p); NaN for those without a standard error."""
     step_errors: Mapping[str, float] = field(default_factory=dict)
     """Discretization error of the parameters, by name, which is subtracted from ``values``: that of the initial
     solution; the standard errors consider that it may change with the motion."""
     positions: Mapping[str, float] = field(default_factory=dict)
     """Coordinates of the joints at the newest step, by their labels [rad or m]."""
     rates: Mapping[str, float] = field(default_factory=dict)
-    """How they change [rad/s or m/s]."""
+    """Rates of these [rad/s or m/s]."""
     position_errors: Mapping[str, float] = field(default_factory=dict)
     """Standard errors of the coordinates; NaN where the data do not determine them."""
     rate_errors: Mapping[str, float] = field(default_factory=dict)
     """Standard errors of the rates, likewise."""
     variables: Mapping[str, Array] = field(default_factory=dict)
-    """Of a graph its variables at the newest step, by name."""
+    """Variables of a graph at the newest step, by name."""
     variable_errors: Mapping[str, Array] = field(default_factory=dict)
     """Standard errors in their tangent directions; NaN where the data do not determine them."""
     state_covariance: Array
-    """Of the coordinates of joints, then their rates, (2 n_s, 2 n_s); of all variables of a graph in their tangent."""
+    """Covariance of the coordinates of joints and their rates, (2 n_s, 2 n_s), or of all variables of a graph in their
+    tangent."""
     q: Array = field(default_factory=lambda: np.zeros((0, 7)))
     """Positions and quaternions of the bodies, (n_b, 7) [m]; none of a graph."""
     v: Array = field(default_factory=lambda: np.zeros((0, 6)))
@@ -180,9 +181,9 @@ class OnlineEstimate(Tabular):
     converged: bool
     """True if the last of them was small against the standard errors."""
     reason: str
-    """Why it has not converged; empty if it has."""
+    """Reason if it has not converged; else empty."""
     findings: tuple[Finding, ...] = ()
-    """What else is to be known: that residuals are larger than the noise says, or steps still are in the estimates."""
+    """Warnings: residuals larger than the noise, or a discretization bias in the estimates."""
     stopped: Mapping[str, float] = field(default_factory=dict)
     """Times of the last samples [s] of inputs that have had none for long, and are held: by names of signals."""
 

@@ -42,7 +42,7 @@ class Monitor(metaclass=Checked):
     for there.
 
     Args:
-        smoother: whose samples are watched, from here on through ``update``.
+        smoother: a smoother, whose samples pass through ``update`` from now on.
         false_alarms: at the most, a day of data, where the noise is white and of the size that the smoother takes.
 
     Raises:
@@ -108,7 +108,7 @@ class Monitor(metaclass=Checked):
         return self._begun_at(at)
 
     def _begun_at(self, at: Array) -> OnlineEstimate:
-        """Go on with what the test knows of the parameters, from these values."""
+        """Continue with what the test knows of the parameters, from these values."""
         assert self._detector is not None
         score, information = self._detector.knowledge
         slope = information @ (at - self._detector.reference) - score
@@ -223,7 +223,7 @@ class Reruns:
         return mark.until, np.array(list(run.estimate.values.values())), -slope, information
 
     def _kept(self, onset: float, now: float) -> tuple[int, int, Mark] | None:
-        """The last mark before an onset, or the first of all if it is not long after it."""
+        """The last mark before a change point, or the first of all if it is not long after it."""
         before = [kept for kept in self._marks if kept[2].until <= onset]
         after = [kept for kept in self._marks if kept[2].until - onset <= _NEAR * (now - onset)]
         return before[-1] if before else next(iter(after), None)

@@ -107,7 +107,7 @@ def _part(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
 
 
 def _digest(arrays: Mapping[str, Array]) -> str:
-    """Of all numbers: a smoother goes on from nothing that was changed on the way."""
+    """Of all numbers: a smoother continues from nothing that was changed on the way."""
     found = hashlib.sha256()
     for name, array in sorted(arrays.items()):
         found.update(f"{name} {array.dtype.str} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())

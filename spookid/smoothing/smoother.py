@@ -34,7 +34,8 @@ _LONGEST = 10_000
 
 
 class FixedLagSmoother(metaclass=Checked):
-    """Parameters and motion while data come in: a window of steps, and what has left it as information.
+    """Fixed-lag smoother: estimates of parameters and motion while data arrive, over a window of steps. Earlier steps
+    are marginalized.
 
     The states in the window and the parameters are estimated anew with every step, from all samples in it. Steps that
     leave it are marginalized: their information on the parameters and on the states that follow is kept. Estimates are
@@ -58,8 +59,8 @@ class FixedLagSmoother(metaclass=Checked):
         iterations: Gauss–Newton steps of an update at the most.
 
     Raises:
-        ProblemError: for a window that is too short or has more than 10 000 steps, noise whose size nobody says, or
-            what a smoother cannot do: friction that sticks, inequalities, ``every``, several recordings.
+        ProblemError: for a window that is too short or has more than 10 000 steps, unknown noise, or features that a
+            smoother does not support: friction that sticks, inequalities, ``every``, several recordings.
     """
 
     def __init__(
@@ -80,8 +81,8 @@ class FixedLagSmoother(metaclass=Checked):
             reach = max(factor.reach for factor in problem.endless.factors)
             if self._window <= reach:
                 raise ProblemError(
-                    f"{self._what}: window is {counted(self._window, 'step')}; the factors reach over {reach + 1}: "
-                    "take as many or more"
+                    f"{self._what}: window is {counted(self._window, 'step')}; a factor connects {reach + 1} "
+                    "steps; give at least as many"
                 )
             if not isinstance(start, Mapping):
                 raise ProblemError(
@@ -104,7 +105,7 @@ class FixedLagSmoother(metaclass=Checked):
 
         Args:
             t: their time [s].
-            values: by the names of the signals, sensors' and inputs'.
+            values: values by the names of the signals of sensors and inputs.
 
         Raises:
             ProblemError: for an unknown signal, a value or time that is not finite, a second sample of a signal at the
@@ -120,7 +121,7 @@ class FixedLagSmoother(metaclass=Checked):
 
     @property
     def estimate(self) -> OnlineEstimate:
-        """What is known now."""
+        """The current estimate."""
         known = self._stream or self._waiting
         assert known is not None
         return known.estimate()

@@ -158,7 +158,7 @@ class Stream:
         self.now = float(recording.t[-1])
 
     def _belief(self) -> None:
-        """Data of what is known beforehand, which stands once."""
+        """Data of what is known from the prior, which stands once."""
         for factor in self.core.transcription.factors:
             if factor.group is Group.PRIOR and self.core.first + self.core.steps == 1:
                 self.core.set_data(factor.name, 0, np.ones(1), np.zeros(len(factor.rows), dtype=np.bool_))

@@ -89,7 +89,7 @@ class LevenbergMarquardt(metaclass=Checked):
             raise ProblemError(f"threads is {shown(self.threads)}; give a whole number from 1 on")
 
     def like(self, other: LevenbergMarquardt) -> LevenbergMarquardt:
-        """The same method with the settings of another, but for the threads."""
+        """The same method with the settings of another, except for the threads."""
         settings = {f.name: getattr(other, f.name) for f in fields(other)}
         return type(self)(**settings | {"threads": self.threads})
 

@@ -13,7 +13,7 @@ from spookid.transcription.transcription import Point
 
 
 class Status(Enum):
-    """How a solve ended; ``advice`` says what to do about it."""
+    """How a solve ended; ``advice`` is the remedy."""
 
     CONVERGED = "converged"
     MAX_ITERATIONS = "max_iterations"
@@ -23,7 +23,7 @@ class Status(Enum):
 
     @property
     def advice(self) -> str:
-        """What the status means and what helps."""
+        """Meaning of the status, and a remedy."""
         return _ADVICE[self]
 
 

@@ -1,11 +1,11 @@
 """The contract of a stepper: what a fit and a simulation take of a time step.
 
 A fit takes a ``Scheme``. It says which unknowns each step has and how a state follows from them (``window``,
-``states``), and of one step, as a ``StepRows``, its random rows w, the rows that hold exactly, and its private
+``states``), and of one step, as a ``StepRows``, its weighted residuals w, the rows that hold exactly, and its private
 unknowns. Dry friction and contacts that push are attached to any scheme by what the step says of slips and reactions.
 
-One setting, ``dynamics``, is the standard deviation of the random rows: unknown ("estimated"), given by the state
-weight ("weight"), or zero ("hard"), which makes them hard rows.
+One setting, ``dynamics``, is the standard deviation of the weighted residuals: unknown ("estimated"), given by the
+state weight ("weight"), or zero ("hard"), which makes them equality constraints.
 
 A problem declares a ``Stepper``: it names the scheme of a fit, and has a forward step for simulations. To write one of
 your own, begin with ``OneStep`` (``stepping.one_step``), which leaves one method to you.
@@ -44,7 +44,7 @@ from spookid.stepping.impulses import (
 from spookid.transcription.factor import Factor, Group, Kind
 
 Dynamics = Literal["estimated", "hard", "weight"]
-"""The standard deviation of the random rows: unknown, zero, or given by the state weight."""
+"""The standard deviation of the weighted residuals: unknown, zero, or given by the weight κ."""
 CONTACTS = "contacts that push"
 HELD = "contacts that hold"
 SWITCHED = "contacts that hold at times, impacts"
@@ -77,9 +77,9 @@ class StepRows(ABC):
     random: ca.SX
     """Random impulses along coordinates of cut joints, private unknowns; empty where there are none."""
     private: tuple[int, range] | None = None
-    """``Factor.private`` of the random rows."""
+    """``Factor.private`` of the weighted residuals."""
     overlap: float = 0.0
-    """``Factor.overlap`` of the random rows."""
+    """``Factor.overlap`` of the weighted residuals."""
 
     @property
     @abstractmethod
@@ -111,7 +111,7 @@ class StepRows(ABC):
         return [*touching, *self.law.factors(self.model, self.settings, self.slips, self.extra, self.variables)]
 
     def impulse(self, scheme: Scheme[Any]) -> Factor:
-        """The random rows over their standard deviations; hard rows where these are zero.
+        """The weighted residuals over their standard deviations; equality constraints where these are zero.
 
         A weight is one of the impulses p of all bodies: the rows are √κ L⁻¹w with L Lᵀ = SᵀS, whose square is that of
         the least p with Sᵀp = w.
@@ -140,7 +140,7 @@ class Scheme(ABC, Generic[W]):
     law: DryFriction = DryFriction()
     """Form of dry friction."""
     dynamics: Dynamics = "weight"
-    """The standard deviation of its random rows."""
+    """The standard deviation of its weighted residuals."""
 
     @property
     def estimated(self) -> bool:
@@ -149,7 +149,7 @@ class Scheme(ABC, Generic[W]):
 
     @property
     def weighted(self) -> bool:
-        """True if that is given by the state weight."""
+        """True if that is given by the weight κ."""
         return self.dynamics == "weight"
 
     coordinates: ClassVar[Literal["joint", "maximal"]] = "maximal"
@@ -273,20 +273,20 @@ def _kept(scheme: Scheme[Any], law: DryFriction, dynamics: Dynamics, model: Mode
 
 
 class Stepper(ABC, metaclass=Checked):
-    """What a problem declares: the scheme of its fits, and the forward step of its simulations.
+    """A time stepper: the scheme of fits, and the forward step of simulations.
 
     ``Spook()`` and ``Variational()`` are two; ``OneStep`` is the base of your own.
     """
 
     name: str
-    """In results and messages."""
+    """Name in results and messages."""
     order: int
     """Errors of a motion fall with this power of h."""
     staggered: ClassVar[bool] = False
     """True if velocities of the march are those of the interval before, and inputs those around each t_k: then
     simulations with smooth friction are refined to continuous time (``stepping.exact``)."""
     refuses: ClassVar[Mapping[str, str]] = {}
-    """What it cannot do, of the names above, with the reason and a remedy."""
+    """Unsupported features, of the names above, with reason and remedy."""
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in sorted(vars(self).items()))
@@ -315,7 +315,7 @@ class Stepper(ABC, metaclass=Checked):
     @abstractmethod
     def forward(self, model: Model, settings: Settings, random: bool = False, exact: bool = False) -> ForwardStep:
         """The step as equations, with smooth friction or, ``exact``, with reactions: friction that sticks, limits and
-        contacts. ``random`` impulses stand behind its inputs if they are asked for."""
+        contacts. ``random`` impulses follow its inputs if they are asked for."""
 
     @abstractmethod
     def forward_inputs(self, held: Array, mean: Array, late: Array) -> Array:

@@ -37,7 +37,7 @@ from spookid.records import dataclass
 DEPENDENT = 1e-11
 """Singular values below this share of the largest are zero."""
 _LOCKED = 1e-9
-"""Share of the largest R_ii that stands in for smaller ones: a reaction that cannot move its own rate."""
+"""Share of the largest R_ii that replaces smaller ones, of reactions that cannot move their own rate."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ class Bounded:
     discs: Integers = field(default_factory=lambda: np.zeros((0, 2), dtype=np.intp))
     """Pairs of reactions whose bound is that of both together, (d, 2)."""
     dependent: bool = False
-    """True if R is singular, as when more joints rub than can move: the reactions then change as little as they can."""
+    """True if R is singular, as with friction in more joints than can move: reactions then change least."""
 
     def bound(self, u: Array) -> Array:
         """L(u), (m,)."""

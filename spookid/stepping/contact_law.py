@@ -104,7 +104,7 @@ class ContactStep:
     q_next: ca.SX
     v_next: ca.SX
     extra: ca.SX
-    """The unknowns of ``unknowns``: u over its unit, z_1, z_2 and what stands beside them, contact by contact."""
+    """The unknowns of ``unknowns``: u over its unit, z_1, z_2 and further unknowns, contact by contact."""
 
     @cached_property
     def touching(self) -> list[Touching]:
@@ -138,7 +138,7 @@ class ContactStep:
         return ca.vertcat(ca.SX(0, 1), *rows)
 
     def factors(self, variables: dict[int, ca.SX]) -> list[Factor]:
-        """The law as hard rows with codes, or as pairs and hard rows."""
+        """The law as equality constraints with codes, or as pairs and equality constraints."""
         if not self.touching:
             return []
         if in_pairs(self.form):
@@ -238,7 +238,7 @@ class Touching:
         return [normal, Box(codes, -slip, z - aimed / length, (0, 0), length, ca.SX(-1), pushed)]
 
     def pairs(self) -> tuple[list[tuple[ca.SX, ca.SX]], list[ca.SX]]:
-        """(a, b) of each pair, and hard rows."""
+        """(a, b) of each pair, and equality constraints."""
         u = self.own[0]
         found = [(u, ca.if_else(self.rebounding, *reversed(self._soft_rates)))]
         if not self.contact.rubs:

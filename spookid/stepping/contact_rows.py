@@ -19,7 +19,7 @@ same place along the normal on both,
     ẏ⁺ + e ẏ⁻ = 0,    and of what sticks    ẋ⁺ = 0 along the plane,
 
 the reset map of ``mechanics.contacts``. No mass stands in these rows, and no time is an unknown of theirs: t* is one
-step of Newton's method from a time that is known, and fits go on around the times that they find.
+step of Newton's method from a time that is known, and fits continue around the times that they find.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ANYWHERE = 1.0
 SLIP_FLOOR = 1e-6
 """Contacts do not move less in a step [m, rad]."""
 CONTACT_ROWS = "contacts"
-"""Name of the factor of hard rows; its data are those of contacts alone."""
+"""Name of the factor of equality constraints; its data are those of contacts alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +119,7 @@ class ContactRows:
     """Unknowns λ_k of each contact, which act where it holds or may."""
 
     def beside(self, factor: Factor, joints: int) -> Factor:
-        """The random rows of a step with those of contacts below them.
+        """The weighted residuals of a step with those of contacts below them.
 
         Where the efforts of all joints are measured their motion is given, and what contacts transmit is free: no row
         is a density of the new state then.
@@ -152,7 +152,7 @@ class ContactRows:
         )
 
     def hard(self, variables: dict[int, ca.SX]) -> Factor:
-        """The motion of contacts where they hold, over h: hard rows beside weighted ones."""
+        """The motion of contacts where they hold, over h: equality constraints beside weighted ones."""
         held = {i: one for i, one in enumerate(self.model.holding.contacts) if isinstance(one, HeldContact)}
         rows = [self.schedule.holds(i) * self._apart(i) / self.settings.step for i in held]
         labels = self.model.holding.labels(held.values())
@@ -199,7 +199,7 @@ AROUND = 3
 _FAR = 1.5
 """Steps from the nearest one beyond which no impact is sought."""
 _APPROACH = 1e-3
-"""Jump of velocities below which there is hardly an impact [m/s]."""
+"""Jump of velocities below which there is barely an impact [m/s]."""
 
 
 class Flight:
@@ -242,7 +242,7 @@ class Encounter:
 
     @property
     def reset(self) -> ca.SX:
-        """What is lacking of the reset map, (rows,) [m/s]."""
+        """Residual of the reset map, (rows,) [m/s]."""
         before, after = self.velocities
         rows = [after["xyz".index(axis)] for axis in self._impact.rows_along]
         rows[self._impact.rows_along.index("z")] += self._impact.restitution * before[2]

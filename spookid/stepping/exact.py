@@ -164,7 +164,7 @@ class ExactStepper(BoundStep):
         return np.concatenate([super().guess(x), np.zeros(self._m)])
 
     def step(self, x: Array, u: Array, unknowns: Array) -> tuple[Array, Array]:
-        """Next state and the unknowns (y, u) that belong to it, from a guess of the unknowns.
+        """Next state and the unknowns (y, u) that belong to it, from an initial value of the unknowns.
 
         Raises:
             ArithmeticError: if there is no solution or it is not found; its argument is the residual left.

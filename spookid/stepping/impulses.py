@@ -19,7 +19,7 @@ the impulse is Z L − K, from −L₊ to L₋, and everything else stays as it 
 
 - ``smooth``: Z is the mean of −tanh(s/w) from s to s₊ where both are known, and |λ| = √(λ² + δ²). A joint that should
   stick creeps at a fraction of w.
-- ``exact``: z is unknown at every step, and the law holds as a hard row that is s = 0 or z = ∓1, or both at the corner
+- ``exact``: z is unknown at every step, and the law is an equality constraint: s = 0 or z = ∓1, or both at the corner
   between them, whichever a solver finds to hold. (Eliminated instead, the clip stalls every descent method.)
 - ``mpcc``: z and σ are unknown at every step, and the pairs are left to a solver for complementarity.
 """
@@ -50,12 +50,12 @@ VELOCITY_ROWS = "velocity constraints"
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """Symbols of the settings that stand in a step."""
+    """Symbols of the settings in a step."""
 
     step: ca.SX
     """h [s]."""
     weight: ca.SX
-    """κ, the state weight."""
+    """Weight κ, the problem's ``state_weight``."""
     slip_width: ca.SX
     """Width of the smooth stick/slip transition of each coordinate, (n_s,) [rad/s or m/s]."""
     turn_width: ca.SX
@@ -66,7 +66,7 @@ class Settings:
     """Standard deviations of the random impulses of a step: along each joint's coordinates [N s or N m s], then force
     (3) and torque (3) on each free body [N s, N m s]."""
     torques: Mapping[str, ca.SX]
-    """Standard deviations of measured efforts of motors at the guesses of their gains [N m or N], by signal."""
+    """Standard deviations of measured efforts of motors at the initial values of their gains [N m or N], by signal."""
     slips: ca.SX
     """Standard deviations of how far each contact that holds moves in a step, (n_c,) [m, rad]."""
     sensors: ca.SX
@@ -281,7 +281,7 @@ class DryFriction:
 
     @property
     def is_exact(self) -> bool:
-        """True if it stands still, by hard rows and codes."""
+        """Condition that it stands still, as equality constraints and codes."""
         return self.form == "exact"
 
     def unknowns(self, model: Model) -> int:
@@ -346,7 +346,7 @@ class DryFriction:
     def factors(
         self, model: Model, settings: Settings, slips: Slips, unknowns: ca.SX, variables: dict[int, ca.SX]
     ) -> list[Factor]:
-        """The law as hard rows or pairs between the slips and the unknowns of a step."""
+        """The law as equality constraints or pairs between the slips and the unknowns of a step."""
         which = rubbing(model)
         if self.is_smooth or not which:
             return []

@@ -7,12 +7,13 @@ residual p along unit rates of the coordinates of the joints,
 
 is what is random: with a standard deviation of s √h, where s is process noise in N m/√Hz. It is a density of the new
 state, unless the torque at a joint is measured: then its row is an error of that measurement. Joints that close a loop
-hold by hard rows; their λ, and the random impulses along their coordinates, are private unknowns of the step, so that
-the covariance of the rows that remain is Σ_j s_j² a_j a_jᵀ over all coordinates.
+hold by equality constraints; their λ, and the random impulses along their coordinates, are private unknowns of the
+step, so that the covariance of the rows that remain is Σ_j s_j² a_j a_jᵀ over all coordinates.
 
 ``JointSpace`` places poses from joint coordinates, so that joints of the tree hold identically and their λ follow from
-the impulses that they carry. ``PoseSpace`` has the poses q_k of all bodies, and all of g(q_k) = 0 as hard rows that
-hold one step alone, so that solvers eliminate it there, joint by joint; S is that at poses that satisfy the tree.
+the impulses that they carry. ``PoseSpace`` has the poses q_k of all bodies, and all of g(q_k) = 0 as equality
+constraints that hold one step alone, so that solvers eliminate it there, joint by joint; S is that at poses that
+satisfy the tree.
 
 ``JointSystem`` is a model without closed loops as equations of motion in the coordinates of its joints.
 """
@@ -76,7 +77,7 @@ class JointSpace(JointScheme["_JointStep"]):
         ]
 
     def factors(self, model: Model, settings: Settings) -> list[Factor]:
-        """The random rows of each inner step, and those that close loops at every step."""
+        """The weighted residuals of each inner step, and those that close loops at every step."""
         step, estimated = self.step(model, settings), self.estimated
         joints, impulse = step.joints, step.impulse(self)
         factors = []
@@ -202,7 +203,7 @@ class PoseSpace(PositionScheme["_PoseStep"]):
         return self.closing_unknowns(model)
 
     def factors(self, model: Model, settings: Settings) -> list[Factor]:
-        """The random rows of each inner step, and g(q_k) = 0 at every step."""
+        """The weighted residuals of each inner step, and g(q_k) = 0 at every step."""
         step = self.step(model, settings)
         factors = [step.impulse(self)]
         if model.rows:
@@ -260,7 +261,7 @@ class JointSystem(System, metaclass=Checked):
     Dry friction is the smooth one: tanh(s/w) of the rate s.
 
     Args:
-        model: of bodies in a tree.
+        model: a model of bodies in a tree.
         friction_width: w of every coordinate [rad/s or m/s].
 
     Raises:
@@ -310,7 +311,7 @@ class JointSystem(System, metaclass=Checked):
         return self.names
 
     def mass(self, q: ca.SX) -> ca.SX:
-        """Of bodies and shafts, (n, n)."""
+        """Mass matrix of bodies and shafts, (n, n)."""
         return self._at(q, None, None)[0]
 
     def force(self, q: ca.SX, v: ca.SX, u: ca.SX) -> ca.SX:

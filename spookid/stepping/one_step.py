@@ -1,9 +1,9 @@
 """Steppers from x = (q, v) to x₊ with multipliers λ, of which one method says the equations; the base of your own.
 
 The unknowns at each step are q, v and the λ of the step that has led there. The impulse rows of a step are split as in
-``Spook``: joints of the tree transmit nothing besides λ, which are hard rows, and the rest, along their coordinates and
-on free bodies, is random. Of joints that close loops estimated random impulses are unknowns as well. All other rows are
-hard.
+``Spook``: joints of the tree transmit nothing besides λ, which are equality constraints, and the rest, along their
+coordinates and on free bodies, is random. Of joints that close loops estimated random impulses are unknowns as well.
+All other rows are hard.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ T = TypeVar("T", bound="OneStep")
 
 @dataclass(frozen=True, eq=False)
 class Impulse:
-    """What a step lacks of the impulses that its change of velocity takes."""
+    """Residual of the impulses of a step."""
 
     rows: ca.SX
     """(6 n_b,)."""
@@ -116,7 +116,7 @@ class Step:
 
     @property
     def velocity_rows(self) -> ca.SX:
-        """A v − γ of constraints on velocities at the middle of the step, which stand below the rows of the stepper."""
+        """A v − γ of constraints on velocities at the middle of the step, which follow the equations of the stepper."""
         passage = Passage.between(self.model.configuration, self.q, self.q_next, self.h)
         return self.model.holding.over_step(passage, self.u)
 
@@ -126,12 +126,12 @@ class Step:
 
     @property
     def compliances(self) -> ca.SX:
-        """ε of each constraint row, (n_g,)."""
+        """ε of each constraint equation, (n_g,)."""
         return stacked(joint.compliances() for joint in self.model.joints)
 
     @cached_property
     def contacts(self) -> ContactStep:
-        """What contacts do, which push and rub at the poses at the beginning."""
+        """Forces of contacts, normal and frictional, at the poses at the beginning."""
         form = self.friction.form if self.friction else "exact"
         ends = self.q, self.v, self.q_next, self.v_next
         return ContactStep(self.model, self.settings, form, *ends, self.touching)
@@ -154,7 +154,7 @@ class Step:
 
 
 class OneStep(StateScheme["_Rows"], Stepper):
-    """A stepper of your own: say its ``name``, its ``order`` and its ``equations``.
+    """Base class of user-defined steppers: give ``name``, ``order`` and ``equations``.
 
     The implicit midpoint rule::
 
@@ -190,11 +190,11 @@ class OneStep(StateScheme["_Rows"], Stepper):
         return other
 
     def stiffened(self, model: Model) -> list[str]:
-        """Which joints are not as compliant as declared."""
+        """Names of joints that are less compliant than declared."""
         return compliant(model) if self.rigid else []
 
     def reactions(self, model: Model) -> int:
-        """Of the step before: λ, and random impulses in loops if they are estimated."""
+        """Reactions of the step before: λ, and random impulses in loops if they are estimated."""
         return model.rows + self._random(model)
 
     def _random(self, model: Model) -> int:
@@ -213,7 +213,7 @@ class OneStep(StateScheme["_Rows"], Stepper):
         return self.symbols(model, settings)  # a class of yours may have fields that are no keys
 
     def factors(self, model: Model, settings: Settings) -> list[Factor]:
-        """Rows of the first state, hard rows, and the random ones."""
+        """Rows of the first state, equality constraints, and the random ones."""
         step, none = self.step(model, settings), ca.SX.sym("none", 0)
         (held, fast), variables, loads = self._labels(model), step.variables, step.split.loads
         labels = tuple(f"v {label}" for label in row_labels(model, "moved")) + held
@@ -230,7 +230,7 @@ class OneStep(StateScheme["_Rows"], Stepper):
 
     @staticmethod
     def _labels(model: Model) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Of the constraint rows on positions, and of those on velocities."""
+        """Of the constraint equations on positions, and of those on velocities."""
         labels, held = model.holding.labels(), model.rows - model.holding.on_velocities
         return labels[:held], labels[held:]
 
@@ -269,8 +269,8 @@ class OneStep(StateScheme["_Rows"], Stepper):
             _ = written.hard.numel(), written.impulse.rows.numel()  # it may have returned something else
         if written.hard.numel() != wanted:
             raise ProblemError(
-                f"Stepper {self.name!r} has {written.hard.numel()} hard rows; it needs {step.v.numel()} that move the "
-                f"poses and one for each of {wanted - step.v.numel()} multipliers"
+                f"Stepper {self.name!r} has {written.hard.numel()} equality constraints; it needs "
+                f"{step.v.numel()} that move the poses and one for each of {wanted - step.v.numel()} multipliers"
             )
         return written
 

@@ -37,12 +37,12 @@ class StepFailedError(ArithmeticError):
     """A step has no solution that Newton's method finds; ``states`` holds the motion up to it.
 
     Args:
-        why: what is not finite; empty if that is not it.
-        place: what messages add to the step, such as its time.
+        why: name of a quantity that is not finite; else empty.
+        place: place for messages, such as the time of the step.
     """
 
     def __init__(self, step: int, residual: float, states: Array, why: str = "", place: str = "") -> None:
-        said = why or f"the residual stands at {residual:.3g} N s"
+        said = why or f"the residual stays at {residual:.3g} N s"
         super().__init__(f"step {step}{place} was not solved: {said}")
         self.step, self.residual, self.states, self.why = step, residual, states, why
 
@@ -89,7 +89,7 @@ class BoundStep(ABC):
 
     @abstractmethod
     def step(self, x: Array, u: Array, unknowns: Array) -> tuple[Array, Array]:
-        """Next state and its unknowns from a guess of them; raises ArithmeticError with the residual left."""
+        """Next state and its unknowns from an initial value of them; raises ArithmeticError with the residual left."""
 
     def fault(self) -> str:
         """What is not finite where the last step ended, and why; empty if all is."""
@@ -115,11 +115,11 @@ class NewtonStepper(BoundStep):
             self._routine = newton_routine(self._run, self._inputs[2], values, self._velocities, limits)
 
     def with_constants(self, values: Array) -> None:
-        """Go on with other numbers for the symbols, in the same order."""
+        """Continue with other numbers for the symbols, in the same order."""
         self._constants[:] = values
 
     def step(self, x: Array, u: Array, unknowns: Array) -> tuple[Array, Array]:
-        """Next state and the unknowns that belong to it, from a guess of the unknowns.
+        """Next state and the unknowns that belong to it, from an initial value of the unknowns.
 
         Raises:
             ArithmeticError: if Newton's method does not get there; its argument is the residual left.

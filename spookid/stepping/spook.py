@@ -19,7 +19,7 @@ leaves to the root and with no compliance to divide by, so that λ is no unknown
     w = τ − τ(v₊, λ, u)                    random with a standard deviation of s √h, s in N m/√Hz, or zero,
     (q₊ ⊟ q)/h − v₊ = 0,  Σλ + G v₊ = a    hard,
 
-as many together as the new state has unknowns. Velocity and constraint rows carry no noise: it would be one of the
+as many together as the new state has unknowns. Velocity and constraint equations carry no noise: it would be one of the
 joints' compliance. The forward step satisfies these rows to the last digit, so ⊟ is the exact logarithm. At the first
 step g = 0 and G v = 0 are hard. Of joints that close loops λ is an unknown of the step's end, and so are the random
 impulses along their coordinates.
@@ -82,12 +82,13 @@ class Spook(StateScheme["SpookStep"], Stepper):
 
     multipliers: Literal["eliminated", "lifted"] = "eliminated"
     """``"eliminated"``: λ = Σ⁻¹(a − G w), as in the paper; the compliance must be positive, and a stiff joint makes the
-    problem hard to solve. ``"lifted"``: λ is unknown, and Σλ + G v₊ = a are hard rows; any compliance from zero up, and
-    the same answer where both can be had. Without a given weight both are one, and any compliance will do."""
+    problem hard to solve. ``"lifted"``: λ is unknown, and Σλ + G v₊ = a are equality constraints; any compliance from
+    zero up, and the same answer where both can be had. Without a given weight both are one, and any compliance will
+    do."""
     law: DryFriction = field(default=DryFriction(), repr=False)
     """Form of dry friction; ``Problem.friction`` sets it."""
     dynamics: Dynamics = field(default="weight", repr=False)
-    """Where the standard deviation of the random rows comes from; ``Problem.state_weight`` sets it."""
+    """Where the standard deviation of the weighted residuals comes from; ``Problem.state_weight`` sets it."""
     order = 1
     rigid: ClassVar[bool] = False
     refuses: ClassVar[dict[str, str]] = {
@@ -122,7 +123,7 @@ class Spook(StateScheme["SpookStep"], Stepper):
         redundant impulses nothing determines."""
         if self.weighted:
             if not self._lifted:
-                remedy = 'use Spook(multipliers="lifted") or Variational()'
+                remedy = 'use `Spook(multipliers="lifted")` or Variational()'
                 _refuse_rigid(model.holding.names, ", so Spook() cannot eliminate its multipliers", remedy)
             return
         _refuse_rigid(
@@ -163,7 +164,7 @@ class Spook(StateScheme["SpookStep"], Stepper):
         return SpookStep(model, settings, self)
 
     def factors(self, model: Model, settings: Settings) -> list[Factor]:
-        """The random rows of a step, its hard rows, and those of the first state."""
+        """The weighted residuals of a step, its equality constraints, and those of the first state."""
         step = self.step(model, settings)
         if not self.weighted:
             first = [step.first()] if model.rows else []

@@ -9,7 +9,7 @@ respect to translations, M(v₊ − v) = −h ∂U + Gᵀλ; for rotations the m
 next, and the change of frame over a step of angle hω contributes −h ω × Jω up to terms of third order. Taken at the
 midpoint velocity v̄ = (v + v₊)/2, that term does no work on v̄: for a free body ½ω₊ᵀJω₊ − ½ωᵀJω = ω̄ᵀJ(ω₊ − ω) = 0,
 kinetic energy is kept exactly. Dissipation at v̄ makes the step symmetric in time, hence of second order; the small-
-angle difference (3.24) in the place of the logarithm would leave an error of (hω)²/6 in every velocity.
+angle difference (3.24) instead of the logarithm would leave an error of (hω)²/6 in every velocity.
 
 Dry friction is the mean over all velocities between v and v₊, symmetric like the rest, so that the order is two through
 every reversal of a joint too, however sharp it is (``DryFriction``). A simulation with friction that sticks has it
@@ -100,16 +100,16 @@ class Variational(Stepper):
         return JointSpace(law, dynamics)
 
     def stiffened(self, model: Model) -> list[str]:
-        """Which joints are not as compliant as declared."""
+        """Names of joints that are less compliant than declared."""
         return compliant(model)
 
     def forward(self, model: Model, settings: Settings, random: bool = False, exact: bool = False) -> ForwardStep:
         """The step as equations in (v₊, λ) from x = (q, v), v of the interval before.
 
-        Behind the signals stands the share of the interval: 1, and ½ in the first step; then their means over the step
-        if constraints take any, 1 for each contact that holds and 0 for others, and random impulses, if any. What
-        pushes is rigid like the joints: gaps are not negative at q_{k+1}. Friction that sticks acts at v₊, not at the
-        midpoint: a midpoint that sticks, v₊ = −v, would rattle on without end.
+        The signals are followed by the share of the interval (1, and ½ in the first step), by their means over the step
+        if constraints take any, by 1 for each contact that holds and 0 for others, and by random impulses, if any.
+        Contacts are rigid like the joints: gaps are not negative at q_{k+1}. Sticking friction acts at v₊, not at the
+        midpoint: a sticking midpoint, v₊ = −v, would oscillate without end.
         """
         impulses = random_symbol(model, random)
         x, u = ca.SX.sym("x", model.state.ambient), ca.SX.sym("u", len(model.signals) + 1)
@@ -239,7 +239,8 @@ class Leapfrog(JointScheme["_Step"]):
         return hats(mean, late)
 
     def factors(self, model: Model, settings: Settings) -> list[Factor]:
-        """The random rows of each step, how coordinates follow rates, what constraints hold, and the first rates."""
+        """The weighted residuals of each step, how coordinates follow rates, what constraints hold, and the first
+        rates."""
         step = self.step(model, settings)
         impulse = step.impulse(self).written_in(step.symbols, step.values)
         held = [step.first(), *step.rolling()] if step.joints.closing else []

@@ -7,9 +7,9 @@ recordings and the errors are right. Its probability is given as that of a norma
 The covariances are those of the standard errors or, if these are far from the same (geometric mean over the
 recordings), of the jackknife: where the model is incomplete the residuals are no white noise, and standard errors
 that presume it may be thirty times what estimates from one recording or another differ by; nothing would ever disagree.
-The jackknife asks whether recordings differ by more than stretches within each of them do. Either may be wrong: both
-verdicts are given. A covariance from so few stretches is not exact: the expectation of its inverse is too large by ν/(ν
-− n − 1), ν one less than the stretches and n the parameters, and the statistic is divided by that.
+The jackknife asks whether recordings differ by more than blocks within each of them do. Either may be wrong: both
+verdicts are given. A covariance from so few blocks is not exact: the expectation of its inverse is too large by ν/(ν
+− n − 1), ν one less than the blocks and n the parameters, and the statistic is divided by that.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ class Agreement(Tabular):
             return ""
         larger = times(self.ratio, "larger", "smaller")
         return (
-            "The errors are those of the jackknife over stretches of each recording: do recordings differ by more than "
-            f"their stretches do? By standard errors, which presume white noise and are {larger}: "
+            "The errors are those of the jackknife over blocks of each recording: do recordings differ by more than "
+            f"their blocks do? By standard errors, which presume white noise and are {larger}: "
             f"{self.standard.verdict}"
         )
 

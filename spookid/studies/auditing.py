@@ -1,10 +1,10 @@
-"""Time-step audit: what the step adds to the estimates, apart from what the noise does.
+"""Time-step audit: the discretization bias of the estimates, apart from the effect of noise.
 
-All fits have the same samples, and nearly the same noise: their differences are the step's, and the standard error
-says whether they matter. Where ``solve`` takes from its estimates what the step adds, it is these that are audited:
-those of the step h against those that fits at h/2 and h/4 give for half of it.
+All fits use the same samples and nearly the same noise, so that their differences come from the step. The standard
+error shows whether they matter. If ``solve`` extrapolates its estimates to step zero, these are audited: those of the
+step h against those of half of it, which fits at h/2 and h/4 give.
 
-What a time-step audit leaves behind: a folder with its numbers, its table and one figure.
+The folder of an audit holds its numbers, its table and one figure.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ import numpy as np
 from spookid.assembly.problem import Problem
 from spookid.estimation import extrapolation
 from spookid.report import pictures
+from spookid.report.conclusion import WIDTH
 from spookid.report.pictures import BLUE, GREY, RED
 from spookid.report.study_page import Answer
 from spookid.results.result import Estimate, Solution
 from spookid.solvers.status import Status
 from spookid.studies.job import Job
 from spookid.studies.variants import Chosen, Fit, estimator_line, fitting
-from spookid.tables.table import Block, Listed, Table, Tabular, labelled, number
+from spookid.tables.table import ESTIMATED, Block, Listed, Table, Tabular, as_text, counted, estimated, labelled, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,20 +49,20 @@ class Drift(Listed):
     name: str
     unit: str
     estimates: tuple[float, ...]
-    """At h, h/2, h/4."""
+    """Estimates at h, h/2, h/4."""
     std_err: float
-    """What noise leaves open, at h/4, or at h where a bound holds it there; NaN if unknown."""
+    """Standard error at h/4, or at h if a bound holds it there; NaN if unknown."""
     order: float
-    """Power of the step that the differences follow; NaN if none is seen, or nothing moves."""
+    """Power of the step that the differences follow; NaN if there is none, or nothing moves."""
     extrapolated: float
-    """By Richardson's formula to step 0 with that order; the last estimate if nothing moves; NaN if no order is
-    seen. Of what ``solve`` extrapolates the estimate that it gives with half the step."""
+    """Richardson extrapolation to step 0 with that order; the last estimate if nothing moves; NaN without an order. If
+    ``solve`` extrapolates: its estimate with half the step."""
     solved: float = math.nan
-    """The estimate that ``solve`` gives with the step h; NaN with a given state weight, where it is the first one."""
+    """The estimate that ``solve`` gives with the step h; NaN with a given `state_weight`, where it is the first one."""
 
     @property
     def off(self) -> float:
-        """What the step h adds to the estimate that ``solve`` gives; NaN if no order is seen."""
+        """Discretization bias of the estimate of ``solve`` with step h; NaN without an order."""
         return (self.solved if math.isfinite(self.solved) else self.estimates[0]) - self.extrapolated
 
     @property
@@ -91,7 +92,7 @@ class Audit(Tabular):
     assumptions: Mapping[str, str] = field(default_factory=dict)
     """Estimator, stepper, friction and noise in words."""
     corrected: bool = False
-    """True if ``solve`` takes from its estimates what the step adds."""
+    """True if ``solve`` extrapolates its estimates to step zero."""
 
     def __repr__(self) -> str:
         coarse = ", ".join(d.name for d in self.drifts if not d.fine)
@@ -104,36 +105,55 @@ class Audit(Tabular):
         """Whether the step is fine enough, in a sentence or two."""
         failed = [f"{h:g} s" for h, s in zip(self.steps, self.statuses, strict=True) if s is not Status.CONVERGED]
         if failed:
-            return f"No verdict: the fit at step {' and '.join(failed)} did not converge."
+            return f"no verdict, the fit at step {' and '.join(failed)} did not converge."
         coarse = [d for d in self.drifts if not d.fine]
         if not coarse:
-            adds = "it adds less than a standard error to each parameter."
+            bias = "its bias is less than a standard error in each parameter."
             if self.corrected:
-                adds = "half of it changes no estimate of `solve`, which takes off what steps add, by a standard error."
-            return f"The step {self.steps[0]:g} s is fine enough: {adds}"
+                bias = "half of it changes no estimate of `solve`, extrapolated to step zero, by a standard error."
+            return f"the step {self.steps[0]:g} s is fine enough: {bias}"
         known = ", ".join(f"{d.name} ({_amount(d)})" for d in coarse if math.isfinite(d.off))
         if self.corrected:
             names = ", ".join(f"{d.name} ({_amount(d)})" for d in coarse)
             return (
-                f"The step {self.steps[0]:g} s is too coarse for {names}, by which half of it changes the estimates of "
-                "`solve`; take half of it, and audit again."
+                f"the step {self.steps[0]:g} s is too coarse for {names}. By so much estimates of `solve` change with "
+                "half of it; take half of it, and audit again."
             )
         other = "" if self.stepper == "variational" else ", the stepper Variational()"
-        told = f"The step {self.steps[0]:g} s is too coarse for {known}; take a smaller one{other} or the extrapolated "
+        found = (
+            f"the step {self.steps[0]:g} s is too coarse for {known}; take a smaller one{other} or the extrapolated "
+        )
         rest = ", ".join(d.name for d in coarse if not math.isfinite(d.off))
-        unknown = f"No order is seen in {rest}: the differences are not the step's alone, and give no value at step 0."
-        return " ".join([*([f"{told}values."] if known else []), *([unknown] if rest else [])])
+        unknown = f"The differences of {rest} follow no order: there is no value at step 0."
+        return " ".join([*([f"{found}values."] if known else []), *([unknown] if rest else [])])
 
     def table(self) -> str:
         """The comparison as text."""
-        return str(self)
+        return as_text(self.page(verbose=True))
 
     def blocks(self) -> Sequence[Block]:
-        """Title, a row for each parameter, and the verdict."""
-        steps, solved = (f"h = {h:g} s" for h in self.steps), any(math.isfinite(d.solved) for d in self.drifts)
-        last = (*["solve, h"] * solved, "step adds", "solve, h/2" if self.corrected else "at step 0")
-        table = Table(("parameter", *steps, "std err", "order", *last), [_cells(d, solved) for d in self.drifts])
-        return [f"Time-step audit of {self.problem}", *estimator_line(self.assumptions), table, self.verdict]
+        """Verdict, a row for each parameter, and facts."""
+        return self.page()
+
+    def page(self, verbose: bool = False) -> list[Block]:
+        """What the command prints, with the estimates at all three steps if it is to be ``verbose``."""
+        parts = counted(len(self.drifts), "parameter")
+        facts = f"{parts}, {self.stepper or 'stepper'}, h = {self.steps[0]:g} s, h/2 and h/4"
+        head, rows = ("parameter", *ESTIMATED[:3], "unit", "bias of h", "/ std. error", "order"), []
+        for d in self.drifts:
+            value = d.solved if math.isfinite(d.solved) else d.estimates[0]
+            name, estimate, error, relative, *_ = estimated(d.name, value, d.std_err, d.unit)
+            order = "-" if d.steady else f"{d.order:g}" if math.isfinite(d.order) else "none"
+            sigmas = f"{abs(d.off) / d.std_err:.2f}" if d.std_err > 0 and math.isfinite(d.off) else ""
+            bias = _percent(d) if math.isfinite(d.off) else "-"
+            rows.append((name, estimate, error, relative, d.unit, bias, sigmas, order))
+        page: list[Block] = [f"{self.problem}: {self.verdict}", Table(head, rows, left=(0, 4))]
+        if verbose:
+            steps, solved = (f"h = {h:g} s" for h in self.steps), any(math.isfinite(d.solved) for d in self.drifts)
+            last = (*["solve, h"] * solved, "bias of h", "solve, h/2" if self.corrected else "at step 0")
+            page.append(Table(("parameter", *steps, *last), [_cells(d, solved) for d in self.drifts]))
+            page += estimator_line(self.assumptions)
+        return [*page, facts]
 
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each parameter."""
@@ -153,7 +173,7 @@ def audit(problem: Problem, fit: Fit | None = None) -> Audit:
     The noise is that of h/4: at h it makes up for the step. Parameters that the data do not determine are left out.
 
     Args:
-        fit: by default ``spookid.estimation.solving.solve`` with its own solver.
+        fit: a function that fits a problem; default: ``spookid.estimation.solving.solve``.
     """
     fit = fit or fitting()
 
@@ -234,10 +254,8 @@ def _cells(drift: Drift, solved: bool) -> list[str]:
     """A row of the table, with what ``solve`` gives if that is shown."""
     known = math.isfinite(drift.off)
     return [
-        f"{drift.name} [{drift.unit}]" if drift.unit else drift.name,
+        labelled(drift.name, drift.unit),
         *(f"{e:.5g}" for e in drift.estimates),
-        f"{drift.std_err:.1g}" if math.isfinite(drift.std_err) else "-",
-        "-" if drift.steady else f"{drift.order:g}" if math.isfinite(drift.order) else "none seen",
         *([f"{drift.solved:.5g}"] if solved else []),
         _percent(drift) if known else "-",
         f"{drift.extrapolated:.5g}" if known else "-",
@@ -253,26 +271,27 @@ def _amount(drift: Drift) -> str:
 
 
 def _percent(drift: Drift) -> str:
-    """What the step adds, in percent of the value, or as it is where the value is near zero."""
-    if abs(drift.off) > abs(drift.extrapolated):
+    """The bias of the step in percent of the value, or absolute if the value is near zero."""
+    if abs(drift.off) > abs(drift.extrapolated) or not drift.extrapolated:
         return f"{drift.off:+.2g}"
-    return f"{drift.off / drift.extrapolated:+.2%}" if drift.extrapolated else f"{drift.off:+.2g}"
+    percent = 100 * drift.off / drift.extrapolated
+    return f"{percent:+.2g} %" if abs(percent) >= 0.005 else "0 %"
 
 
 def begin(job: Job) -> Callable[[], Answer]:
     """The study ``audit`` of a command."""
-    return lambda: answer(audit(job.problem, job.fit), job.label)
+    return lambda: answer(audit(job.problem, job.fit), job.label, job.columns)
 
 
-def answer(audit: Audit, label: str) -> Answer:
+def answer(audit: Audit, label: str, columns: int = WIDTH) -> Answer:
     """With the files ``audit.txt`` and ``audit.png``."""
     facts = ("unit", "estimates", "std_err", "order", "extrapolated", "solved", "off", "fine")
     ends = [pair for pair in zip(audit.steps, audit.statuses, strict=True) if pair[1] is not Status.CONVERGED]
     failed = ", ".join(f"{number(step, 6)} s ({end.value})" for step, end in ends)
     return Answer(
         audit.problem,
-        audit.table(),
-        audit.verdict,
+        as_text(audit.blocks(), columns),
+        f"{audit.problem}: {audit.verdict}",
         [block for block in audit.blocks() if isinstance(block, Table)],
         {
             "steps": audit.steps,

@@ -1,13 +1,13 @@
 """Cross-validation as in sections 4.5 and 4.6 of the paper: a model tuned on one recording, judged on the others.
 
 The model is fitted to each recording by itself. With the parameters fixed at those estimates, the states of every other
-recording are estimated by the same method, and so is its noise unless the state weight is given. The score is −2 log L
-of that or, with a given state weight, the cost over the number of steps.
+recording are estimated by the same method, and so is its noise unless the weight κ is given. The score is −2 log L
+of that or, with a given weight κ, the cost over the number of steps.
 
 Where there is a likelihood, models are ordered by Akaike's information criterion, −2 log L + 2k of the fit to all
-recordings together: k parameters, sizes of noise among them. The score says the same with fewer presumptions and less
-power. Of nested models −2 log L falls, if the smaller one is right, by chi-square with as many degrees of freedom as
-the larger one has parameters more.
+recordings together: k parameters, noise standard deviations among them. The score says the same with fewer presumptions
+and less power. Of nested models −2 log L falls, if the smaller one is right, by chi-square with as many degrees of
+freedom as the larger one has parameters more.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LIKELY_MEANING = (
     "again."
 )
 _AIC_MEANING = (
-    "log L: of all recordings together; k: parameters, sizes of noise among them; AIC = −2 log L + 2k, less is\n"
+    "log L: of all recordings together; k: parameters and noise standard deviations; AIC = −2 log L + 2k, less is\n"
     "better. Of nested models −2 log L falls, if the smaller one is right, by chi-square with as many degrees of\n"
     "freedom as the larger one has parameters more."
 )
@@ -55,7 +55,7 @@ class Score(Listed):
     on: str
     """Recording that is explained."""
     cost: float
-    """−2 log L, or with a given state weight the cost of the estimated states over the number of steps."""
+    """−2 log L, or with a given `state_weight` the cost of the estimated states over the number of steps."""
     status: Status
 
 
@@ -69,21 +69,21 @@ class CrossValidation(Tabular, DynamicsAndFriction):
     step: float
     """h [s]."""
     dynamics: Dynamics
-    """Where the weight of the equations of motion comes from; "estimated" if the scores are likelihoods."""
+    """Weighting of the equations of motion; "estimated" if the scores are likelihoods."""
     state_weight: float
     """κ; NaN where the noise is estimated."""
     sigmas: tuple[float | None, ...]
-    """Of the observations, as given."""
+    """Given standard deviations of the sensors."""
     recordings: tuple[str, ...]
     scores: tuple[Score, ...]
     """Every pair of recordings."""
     agreement: Agreement
     log_likelihood: float = math.nan
-    """Of the fit to all recordings together; NaN where there is no likelihood."""
+    """Log-likelihood of the fit to all recordings together; NaN without a likelihood."""
     count: int = 0
-    """Parameters of that fit, sizes of noise among them."""
+    """Number of parameters and noise standard deviations of that fit."""
     together: Status | None = None
-    """How that fit ended; None if there is none."""
+    """Status of that fit; None if there is none."""
     overdispersion: float = 1.0
     """ĉ, the mean squared factor by which errors are raised to their scatter over blocks: with deterministic dynamics
     residuals are correlated, and differences of −2 log L are too large by it (Burnham and Anderson, 2002, section 2.5).
@@ -171,8 +171,8 @@ def crossvalidate(
     likelihoods compare. Parameters of which each recording has its own are estimated in all of them, as its states are.
 
     Args:
-        fit: by default ``spookid.estimation.solving.solve`` with its own solver.
-        name: of the model, by default the problem's.
+        fit: a function that fits a problem; default: ``spookid.estimation.solving.solve``.
+        name: name of the model; default: that of the problem.
         leader: a fit of another model to the same recordings, whose choices are taken instead; see ``leading``.
 
     Raises:
@@ -254,7 +254,7 @@ def _score(solution: Solution, fitted: str, on: str) -> Score:
 
 
 def _count(solution: Solution) -> int:
-    """Parameters and sizes of noise that were estimated."""
+    """Parameters and noise standard deviations that were estimated."""
     sizes = sum(not noise.given for noise in solution.noise)
     return sum(not estimate.fixed for estimate in solution.parameters.values()) + sizes
 
@@ -288,7 +288,7 @@ def _ordered(models: Sequence[CrossValidation]) -> str:
         ratio = first.score / first.cost if first.cost > 0 else math.nan
         return f"On recordings it was not fitted to, {first.name} costs {ratio:.2f} times as much as on its own."
     if len({(m.dynamics, str(m.state_weight), m.step, m.sigmas, m.recordings) for m in models}) > 1:
-        return "No verdict: the models differ in state weight, step, sigma or recordings, so their scores do."
+        return "No verdict: the models differ in `state_weight`, step, sigma or recordings, so their scores do."
     best, *others = sorted(models, key=lambda model: model.aic if likely else model.score)
     if not likely:
         parts = [f"By cross-validation {best.name} is best (CV {best.score:.3g})"]

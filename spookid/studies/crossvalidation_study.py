@@ -87,7 +87,7 @@ def _same(a: Recording, b: Recording) -> bool:
 
 
 Sets = Sequence[Sequence[CrossValidation]]
-"""Models that share their recordings stand in one set."""
+"""Models that share their recordings are in one set."""
 
 
 def begin(job: Job) -> Callable[[], Answer]:

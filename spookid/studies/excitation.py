@@ -36,6 +36,8 @@ from spookid.studies.simulation_start import Initial, Noises
 
 RATE = 100.0
 """Of the controller where neither it nor a recording says it [Hz]."""
+MOST_ITERATIONS = 1000
+"""Of each search, by default."""
 _INSTANTS = 16
 """At which a design is judged, in a period of its highest frequency."""
 _WIDTH = 0.02
@@ -46,7 +48,7 @@ _RANDOM = 10
 """Random motions that show which directions are identifiable."""
 
 Progress = Callable[[int, int, float], None]
-"""Told the number of the start from 1 on, its iterations and the criterion."""
+"""A function of the number of the start, from 1 on, its iterations and the criterion."""
 
 
 @checked
@@ -62,7 +64,7 @@ def excite(
     basis: BasisName = "fourier",
     harmonics: int = 10,
     starts: int = 3,
-    max_iterations: int = 1000,
+    max_iterations: int = MOST_ITERATIONS,
     seed: int = 0,
     initial: Initial = None,
     progress: Progress | None = None,
@@ -72,20 +74,20 @@ def excite(
     Joints are hinges and sliders; they may close loops, and free bodies may stand on contacts that hold throughout.
 
     Args:
-        problem: with or without recordings, whose place the motion takes.
+        problem: a problem, with or without recordings; the motion replaces them.
         duration: [s].
         criterion: ``"determinant"``, −log det of the information; ``"largest"``, the largest relative standard error of
             those that a motion can lessen; or names of parameters, whose errors are made small.
         limits: every coordinate needs one of its rate.
         noise: sizes that the problem does not declare; see ``expected_errors``.
         known: a solution, from whose estimates and covariance the design continues: which experiment comes next.
-        rate: of the controller [Hz]; None: of the problem's recordings, else 100.
+        rate: sampling rate of the controller [Hz]; default: that of the problem's recordings, else 100.
         basis: ``"fourier"`` or ``"bspline"``.
         harmonics: the highest frequency is that many periods in the duration; splines have as many coefficients.
         starts: random motions within the limits that a search begins from; the best is taken.
-        max_iterations: of each search at the most. A search ends where it converges; a notice reports one that does
-            not. 0 returns the best of the random motions.
-        seed: of the random motions.
+        max_iterations: limit of iterations of each search. A search ends where it converges; `notices` report one that
+            does not. 0 returns the best of the random motions.
+        seed: seed of the random motions.
         initial: a pose around which motions are planned, as of ``simulate``, and where contacts stand; None: joints in
             the middle of their limits, in mechanisms with loops or free bodies where the problem's first recording
             begins, else where springs are at rest.
@@ -205,7 +207,7 @@ class _Plan:
         )
 
     def search(self, criterion: Criterion, rng: np.random.Generator) -> tuple[Search, tuple[str, ...]]:
-        """With notices of what no motion shows."""
+        """With `notices` of what no motion identifies."""
         problem, bounds = self.problem, self.limits.bounds(self.problem)
         finite = np.isfinite(bounds.position).all(axis=0)
         middle = np.where(finite, np.where(finite, bounds.position, 0.0).mean(axis=0), 0.0)
@@ -238,12 +240,12 @@ class _Plan:
         if not isinstance(criterion, str):
             judged = _named(problem, names, criterion, judged)
             left_out = []
-        said = f"Motions hardly lessen the errors of {', '.join(left_out)}; the largest error is that of the others."
+        said = f"Motions barely reduce the errors of {', '.join(left_out)}; the largest error is that of the others."
         return Search(design(judged, shown), t), (said,) if left_out and criterion == "largest" else ()
 
 
 def _seen(data: Array, known: Array) -> tuple[Array, Mask]:
-    """Directions that motions or what is known beforehand show, and the parameters whose errors motions lessen."""
+    """Directions that motions or what is known from the prior show, and the parameters whose errors motions lessen."""
     sizes, directions = np.linalg.eigh(data + known)
     shown = directions[:, sizes > SHOWN * max(float(sizes[-1]), 1e-300)]
     hidden = 1 - np.sum(shown**2, axis=1) > UNSEEN
@@ -268,8 +270,8 @@ def _named(problem: Problem, names: Sequence[str], wanted: Sequence[str], seen: 
             )
         if not seen[names.index(name)]:
             raise ProblemError(
-                f"{problem.place}: criterion names {name!r}, of which joint motions within these limits tell next to "
-                "nothing; leave it out, or fix what it cannot be told from"
+                f"{problem.place}: criterion names {name!r}, which joint motions within these limits barely "
+                "determine; leave it out, or fix the parameters that it is correlated with"
             )
     return np.array([name in wanted for name in names])
 

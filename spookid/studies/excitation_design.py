@@ -27,7 +27,7 @@ Criterion: TypeAlias = str | Sequence[str]
 BasisName: TypeAlias = Literal["fourier", "bspline"]
 _NULL = 1e-10
 _ORDER = 8
-"""Of the norm that stands for the largest of some squares."""
+"""Exponent of the norm that approximates the largest of some squares."""
 SHOWN = 1e-12
 """Share of the largest eigenvalue of the scaled information below which no motion shows a direction."""
 _DRAWS, _FEW = 200, 10
@@ -266,7 +266,7 @@ class DesignProgram:
 
     @cached_property
     def jacobian_sparsity(self) -> ca.Sparsity:
-        """Which unknowns stand in which rows."""
+        """Which unknowns occur in which rows."""
         columns, rows = np.nonzero(self._pattern.T)
         return ca.Sparsity.triplet(self._pattern.shape[0], self.size, rows.tolist(), columns.tolist())
 
@@ -312,7 +312,7 @@ class Search:
             )
         if efforts.coordinates.dependent and (over := limits.beyond(asked)) > 0:
             raise ProblemError(
-                f"{problem.place}: to stand in the home pose takes {100 * over:.3g} % more than the limits of efforts, "
+                f"{problem.place}: holding the home pose takes {100 * over:.3g} % more than the limits of efforts, "
                 "places or contacts allow; give initial, a pose within them"
             )
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -6,7 +6,7 @@ What a design leaves behind: the trajectory as a CSV for a controller, and a pic
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from spookid.studies.expected import ExpectedErrors
 from spookid.studies.motion_limits import Bounds, MotionLimits
 from spookid.studies.planned_motion import planned_recording
 from spookid.studies.simulation_start import Initial, Parameters, values_of
+from spookid.studies.variants import estimator_line
 from spookid.tables.table import Block, Table, Tabular, counted, number
 
 if TYPE_CHECKING:
@@ -41,30 +42,30 @@ class Excitation(Tabular):
     criterion: Criterion
     basis: Basis
     labels: tuple[str, ...]
-    """Of the n coordinates."""
+    """Labels of the n coordinates."""
     planned: Array
     """Values, rates and accelerations of the planned coordinates, those that others follow, (3, N, m)."""
     motion: Array
     """Positions, rates and accelerations of all joints, (3, N, n)."""
     efforts: Array
-    """Of motors along the coordinates, (N, n) [N m or N]."""
+    """Efforts of motors along the coordinates, (N, n) [N m or N]."""
     forces: Mapping[str, Array]
-    """Of each contact that stands, on its body along its rows, (N, rows) [N, N m]."""
+    """Reactions of each holding contact on its body, (N, rows) [N, N m]."""
     limits: MotionLimits
     bounds: Bounds
     trajectory: Recording
-    """Signals of the problem along it, with ``<label>_rate``: positions without noise, and what motors are to do."""
+    """Signals of the problem along it, with ``<label>_rate``: positions without noise, and commands of motors."""
     expected: ExpectedErrors
     random: Array
     """Criterion of the starts, random motions within the same limits."""
     found: float
     """Criterion of this one."""
     ends: tuple[str, ...]
-    """How each search ended, in the words of IPOPT."""
+    """End of each search, as IPOPT reports it."""
     directions: int
-    """That motions or what is known beforehand show, which is what −log det counts."""
+    """Number of directions that motions or priors identify, which −log det counts."""
     declared: Problem = field(repr=False)
-    """The problem, at the guesses that the motion was designed for."""
+    """The problem, at the initial values that the motion was designed for."""
     initial: Initial = field(repr=False)
     """Its home pose."""
     interrupted: bool = False
@@ -83,31 +84,44 @@ class Excitation(Tabular):
         return [i for i, label in enumerate(self.labels) if label in labels]
 
     def blocks(self) -> Sequence[Block]:
-        """What was designed, its extremes beside their limits, the errors to expect, and notices."""
+        """Verdict, remarks, standard errors to expect, extremes with their limits, and facts."""
+        return self.page()
+
+    def page(self, verbose: bool = False) -> list[Block]:
+        """What the command prints, with all parameters and the estimator if it is to be ``verbose``."""
+        verdict, errors = f"{self.problem}: {self.expected.verdict}", self.expected
+        more = estimator_line(errors.assumptions) if verbose else []
+        return [verdict, *self.notices, *errors.tables(verbose), *self._limits(), self._gain, *more, self._facts]
+
+    @property
+    def _facts(self) -> str:
         kind = "Fourier series" if self.basis.name == "fourier" else "B-splines"
-        how = f"{counted(len(self.labels), 'joint')}, {kind} up to {self.basis.harmonics / self.basis.duration:g} Hz"
         rate = 1 / float(np.median(np.diff(self.trajectory.t)))
-        title = f"Excitation of {self.problem}: {self.basis.duration:g} s at {rate:g} Hz, {how}"
+        fastest = f"{kind} up to {self.basis.harmonics / self.basis.duration:g} Hz"
+        how = f"{counted(len(self.labels), 'joint')}, {fastest}, {counted(len(self.random), 'start')}"
+        return f"{self.basis.duration:g} s at {rate:g} Hz, {how}"
+
+    def _limits(self) -> Iterator[Table]:
+        """Extremes of joints and contacts with their limits."""
         rows = []
         for i, label in enumerate(self.labels):
             (low, high), most = self.bounds.position[:, i], (self.bounds.rate[i], self.bounds.effort[i])
             at, *sizes = (part[:, i] for part in (self.motion[0], self.motion[1], self.efforts))
-            where = f"{number(at.min(), 3)} … {number(at.max(), 3)}"
-            within = f"{number(low, 3)} … {number(high, 3)}" if math.isfinite(low) or math.isfinite(high) else ""
+            where = f"{number(at.min(), 3)} .. {number(at.max(), 3)}"
+            within = f"{number(low, 3)} .. {number(high, 3)}" if math.isfinite(low) or math.isfinite(high) else ""
             largest = [number(float(np.max(np.abs(part))), 3) for part in sizes]
             largest[1] = largest[1] if i in self.driven else ""
             limits = (number(one, 3) if math.isfinite(one) else "" for one in most)
             pairs = zip(largest, limits, strict=True)
             rows.append((label, where, within, *(text for pair in pairs for text in pair)))
-        heads = ("joint", "position", "limits", "rate", "limit", "effort", "limit")
-        tables, cones = [Table(heads, rows)], []
+        yield Table(("joint", "position", "limits", "rate", "limit", "effort", "limit"), rows, left=(0,))
+        cones = []
         for name, (normal, share) in self.contacts.items():
             friction, least = self.limits.cone.get(name, (math.nan, math.nan))
             ends = [number(one, 3) if math.isfinite(one) else "" for one in (least, friction)]
             cones.append((name, number(float(normal.min()), 3), ends[0], number(float(share.max()), 3), ends[1]))
-        head = ("contact", "least normal force [N]", "limit", "friction used", "limit")
-        tables += [Table(head, cones)] if cones else []
-        return [title, *tables, self._gain, *self.expected.blocks(), *self.notices]
+        if cones:
+            yield Table(("contact", "least normal force [N]", "limit", "friction used", "limit"), cones, left=(0,))
 
     @property
     def contacts(self) -> dict[str, tuple[Array, Array]]:
@@ -121,14 +135,17 @@ class Excitation(Tabular):
 
     @property
     def _gain(self) -> str:
-        """What the design has gained over its random starts."""
-        what, those, over = "The errors named are", "those", len(self.criterion)
+        """Standard errors over those of the best random start."""
+        what, over = f"of {', '.join(self.criterion)} (geometric mean)", len(self.criterion)
         if self.criterion == "determinant":
-            what, over = "Errors are, in the geometric mean over all directions that motions show,", self.directions
+            what, over = "(geometric mean over all identifiable directions)", self.directions
         elif self.criterion == "largest":
-            what, those, over = "The largest relative error is", "that", 1
+            what, over = "of the parameter with the largest relative error", 1
         share = math.exp((self.found - float(np.min(self.random))) / (2 * max(over, 1)))
-        return f"{what} {share:.2g} times {those} of the best of {counted(len(self.random), 'random motion')}."
+        best = (
+            f"the best of {counted(len(self.random), 'random motion')}" if len(self.random) > 1 else "a random motion"
+        )
+        return f"Standard errors {what}: {share:.2g} times those of {best}."
 
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each parameter: see ``ExpectedErrors``."""
@@ -212,7 +229,7 @@ def _bars(panel: Axes, errors: ExpectedErrors, shown: list[int]) -> None:
         if not np.isfinite(one):
             panel.text(high, place, "unknown before ", ha="right", va="center", fontsize=6, color=DARK)
         if not np.isfinite(other):
-            panel.text(low, place, " not seen", ha="left", va="center", fontsize=6, color="white")
+            panel.text(low, place, " not identifiable", ha="left", va="center", fontsize=6, color="white")
     panel.set(xscale="log", xlim=(low, high), ylim=(len(shown) - 0.4, -0.6))
     pictures.round_ticks(panel.xaxis, 12)
     panel.set_yticks(places, [errors.names[i] for i in shown], fontsize=7)

@@ -51,7 +51,7 @@ class PlannedEfforts:
     """Functions of a planned motion of a problem: z, ż and z̈ (3, N, m) of its planned coordinates.
 
     Args:
-        coordinates: of the problem at its guesses.
+        coordinates: of the problem at its initial values.
         densities: of the noise of the effort along each joint's coordinate, then of force and torque on free bodies,
             (n_s + 6 n_f,) [N m/√Hz or N/√Hz].
         widths: of smooth friction, (n_s,) [rad/s or m/s].
@@ -69,7 +69,7 @@ class PlannedEfforts:
 
     @property
     def problem(self) -> Problem:
-        """At whose guesses they are."""
+        """The problem at whose initial values they are."""
         return self.coordinates.problem
 
     @property

@@ -8,7 +8,7 @@ errors then follows as it does after a fit (``estimation.identifiability``).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,7 +26,8 @@ from spookid.estimation.identifiability import a_posteriori
 from spookid.kernels.arrays import Array, Mask
 from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.parameter import number as number_of
-from spookid.report.conclusion import assumed
+from spookid.report.conclusion import assumed, inertia_coordinates
+from spookid.report.summary import SCREEN, correlated_pairs, correlation_line
 from spookid.results.result import Noise, Solution
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.covariance import ResidualStatistics, analyse
@@ -34,7 +35,7 @@ from spookid.statistics.marginal import NoiseSize
 from spookid.statistics.variances import Variances
 from spookid.studies.simulation_start import Noises, given_sizes
 from spookid.studies.variants import Chosen, estimator_line, is_hard, raised
-from spookid.tables.table import Block, Table, Tabular, counted, number, quantity, superscripts
+from spookid.tables.table import Block, Table, Tabular, counted, estimated, number, quantity
 from spookid.transcription.parameter_constraints import FreeDirections
 
 
@@ -44,21 +45,21 @@ class ExpectedErrors(Tabular):
 
     problem: str
     duration: float
-    """Of the motion [s]."""
+    """Duration of the motion [s]."""
     names: tuple[str, ...]
     units: tuple[str, ...]
     values: Array
-    """At which they are, (n,)."""
+    """Values at which the errors are predicted, (n,)."""
     before: Array
-    """What is known beforehand: by priors, or by a solution; infinite where nothing is, (n,)."""
+    """Standard errors before the motion: of priors or of a solution; infinite without either, (n,)."""
     after: Array
-    """What a fit of the motion, with that, is expected to report; NaN where there is a reason, (n,)."""
+    """Standard errors after the motion, together with ``before``; NaN where there is a reason, (n,)."""
     reasons: Mapping[str, str]
-    """Why a parameter has no error, by its name."""
+    """Reasons for missing errors, by name."""
     covariance: Array
-    """Of all after the motion, NaN likewise, (n, n)."""
+    """Covariance after the motion, NaN likewise, (n, n)."""
     known: Array
-    """Information beforehand, (n, n)."""
+    """Information of the prior, (n, n)."""
     data: Array
     """Information of the motion itself, (n, n)."""
     held: Mask
@@ -66,9 +67,11 @@ class ExpectedErrors(Tabular):
     normals: Array
     """Slopes of constraints between parameters that hold, (k, n)."""
     sizes: Array
-    """Whose shares relative errors are: the values' or, where they are zero, their typical sizes, (n,)."""
+    """Magnitudes for relative errors: the values or, where they are zero, their typical sizes, (n,)."""
     assumptions: Mapping[str, str] = field(default_factory=dict)
     """Estimator, stepper, friction and noise in words."""
+    inner: frozenset[str] = frozenset()
+    """Names of the parameters that are coordinates of inertias."""
 
     @property
     def relative(self) -> Array:
@@ -76,8 +79,8 @@ class ExpectedErrors(Tabular):
         return self.after / self.sizes
 
     def repetitions(self, name: str, error: float) -> float:
-        """How often the motion has to be made until the error of a parameter is below another; infinite if no number
-        of repetitions comes there. Fractions stand for shares of one.
+        """Number of repetitions of the motion until the error of a parameter is below a limit; infinite if no number
+        suffices. It may be a fraction.
 
         Args:
             error: [the parameter's unit].
@@ -124,18 +127,48 @@ class ExpectedErrors(Tabular):
         return self.names.index(name)
 
     def blocks(self) -> Sequence[Block]:
-        """Title, a row for each parameter, and what is not seen."""
+        """Verdict, a row for each parameter, correlations, and what is not identifiable."""
+        return self.page()
+
+    def page(self, verbose: bool = False) -> list[Block]:
+        """What commands print; many parameters without coordinates of inertias unless it is to be ``verbose``."""
+        return [f"{self.problem}: {self.verdict}", *self.tables(verbose), *estimator_line(self.assumptions)]
+
+    @property
+    def verdict(self) -> str:
+        """What the motion identifies, in one sentence."""
+        count, unknown = counted(len(self.names), "parameter"), len(self.reasons)
+        identified = sum(not remark for remark in map(self._remark, range(len(self.names))))
+        words = f"a motion of {self.duration:g} s identifies {identified} of {count} better than the prior"
+        return f"{words}; {unknown} {'is' if unknown == 1 else 'are'} not identifiable" if unknown else words
+
+    def tables(self, verbose: bool = False) -> Iterator[Block]:
+        """As of ``page``, without the verdict."""
+        hidden = self.inner if len(self.names) > SCREEN and not verbose else frozenset()
         rows = []
         for i, name in enumerate(self.names):
-            share = f"{100 * self.relative[i]:.3g} %" if math.isfinite(self.relative[i]) else ""
-            before = number(self.before[i], 3) if math.isfinite(self.before[i]) else "unknown"
-            after = number(self.after[i], 3) if math.isfinite(self.after[i]) else self.reasons.get(name, "")
-            rows.append((name, number(self.values[i]), before, after, share, superscripts(self.units[i])))
-        heads = ("parameter", "value", "error before", "expected after", "relative", "unit")
-        title = (
-            f"Errors to expect of {counted(len(self.names), 'parameter')} of {self.problem} after {self.duration:g} s"
-        )
-        return [title, *estimator_line(self.assumptions), Table(heads, rows, left=(0, 5))]
+            if name in hidden or name in self.reasons:
+                continue
+            called, value, error, *_ = estimated(name, float(self.values[i]), float(self.after[i]), self.units[i])
+            before = self.before[i] / self.sizes[i]
+            known = _percent(before) if math.isfinite(before) else "unknown"
+            rows.append((called, value, error, _percent(self.relative[i]), self.units[i], known, self._remark(i)))
+        yield Table(("parameter", "value", "std. error", "rel.", "unit", "before", ""), rows, left=(0, 4, 6))
+        if hidden:
+            largest = sorted(self.relative[i] for i, name in enumerate(self.names) if name in hidden - {*self.reasons})
+            middle = f", median relative error {_percent(largest[len(largest) // 2])}" if largest else ""
+            yield f"and {counted(len(hidden), 'coordinate')} of inertias{middle}: --verbose lists them"
+        yield "Standard errors: as a fit of the motion would report. before: relative error without the motion."
+        yield from correlation_line(correlated_pairs(self.names, self.covariance, hidden), verbose)
+        if self.reasons:
+            yield "\n".join(["not identifiable", *(f"  {name}: {why}" for name, why in self.reasons.items())])
+
+    def _remark(self, i: int) -> str:
+        """Whether an error is mostly that of before; empty if not."""
+        if self.names[i] in self.reasons:
+            return self.reasons[self.names[i]]
+        share = (self.after[i] / self.before[i]) ** 2
+        return "" if not share > 0.5 else "mostly prior" if share < 0.99 else "prior"
 
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each parameter."""
@@ -154,23 +187,23 @@ class ExpectedErrors(Tabular):
 def expected_errors(
     problem: Problem, planned: Recording, *, noise: Noises = None, known: Solution | None = None
 ) -> ExpectedErrors:
-    """What a fit of a planned motion, a recording without errors, is expected to report.
+    """Predict the standard errors that a fit of a planned motion will report.
 
     Args:
         planned: the motion, with all signals of the problem (``planned_recording`` makes it of joint angles).
-        noise: sizes by name: standard deviations of signals in their units, disturbances of joints [N m/√Hz or N/√Hz];
-            or a solution, for those that it found. What it does not name is as the problem declares it, else as
-            ``known`` has found it.
-        known: a solution of the same mechanism: its estimates are where the errors are asked for, and what it knows
-            counts as known beforehand, instead of the priors.
+        noise: standard deviations of signals in their units and process noise of joints [N m/√Hz or N/√Hz], by name;
+            or a solution, for those that it found. Noise without a value here is that of the problem, else that of
+            ``known``.
+        known: a solution of the same mechanism: errors are predicted at its estimates, and its covariance is the prior,
+            instead of the declared priors.
 
     Raises:
-        ProblemError: for a problem with a given state weight, for noise of unknown size, and as ``Problem``.
+        ProblemError: for a problem with a given ``state_weight``, for unknown noise, and as ``Problem``.
     """
     if not problem.estimates_noise:
         raise ProblemError(
-            f"{problem.place}: Problem {problem.name!r} has a state weight, which says nothing of the size of the "
-            "noise; leave it out, and errors can be predicted"
+            f"{problem.place}: Problem {problem.name!r} has a given state_weight, so that the noise is "
+            "unknown; leave it out to predict errors"
         )
     refuse_contacts(problem, "errors that are predicted")
     if not (noise is None or isinstance(noise, (Solution, Mapping))):
@@ -189,7 +222,7 @@ def expected_errors(
             f"{problem.place}: the motion does not determine the states: {error}; lengthen it, or add sensors"
         ) from None
     free = assembly.transcription.free_directions(point.parameters)
-    free = replace(free, held=np.zeros_like(free.held))  # a guess at its bound is no estimate that data hold there
+    free = replace(free, held=np.zeros_like(free.held))  # an initial value is no estimate at a bound
     statistics = a_posteriori(assembly, point, free).statistics
     if statistics is None:
         raise ProblemError(f"{problem.place}: the motion does not determine the states; measure more of them")
@@ -217,11 +250,18 @@ def expected_errors(
         free.normals,
         magnitudes,
         assumed(problem) if fitted is None else Chosen.by(fitted).assumed(problem),
+        inertia_coordinates(problem),
     )
 
 
+def _percent(share: float) -> str:
+    percent = 100 * float(share)
+    digits = 1 if percent < 0.1 else 2
+    return f"{'> ' * (percent > 100)}{number(percent, digits) if percent < 99.5 else 100} %"
+
+
 def at_estimates(problem: Problem, known: Solution | None) -> Problem:
-    """The problem with the estimates of a solution for guesses, as far as it has them."""
+    """The problem with the estimates of a solution as initial values, as far as it has them."""
     if known is None:
         return problem
     said = {p.name: known.values[p.name] for p in problem.parameter_set.declared if p.name in known.values}
@@ -254,7 +294,7 @@ def knowledge(names: Sequence[str], prior: Array, known: Solution | None) -> Arr
 
 def known_noise(problem: Problem, random: Sequence[NoiseSize], noise: Noises, known: Solution | None) -> list[Noise]:
     """The noise of a problem as it is given, else as it is declared, else as a solution has found it; that of measured
-    efforts as an effort at the problem's guesses.
+    efforts as an effort at the problem's initial values.
 
     Raises:
         ProblemError: if one is missing, or a name is none.
@@ -263,15 +303,13 @@ def known_noise(problem: Problem, random: Sequence[NoiseSize], noise: Noises, kn
     found = _said(problem, known)
     names = {name for size in random for name in size.names}
     if isinstance(noise, Mapping) and (stray := next((name for name in noise if name not in names), None)):
-        raise ProblemError(
-            f"{problem.place}: noise names {stray!r}, and what is random is {', '.join(sorted(names))}; correct it"
-        )
+        raise ProblemError(f"{problem.place}: noise names {stray!r}; there is noise of {', '.join(sorted(names))}")
     return [_noise(problem, size, name, said, found) for size in random for name in size.names]
 
 
 def effort_densities(problem: Problem, planned: Recording, noise: Noises, known: Solution | None) -> Array:
     """Spectral densities of what is random in the effort along each joint's coordinate, then in force and torque on
-    free bodies, (n_s + 6 n_f,) [N m/√Hz or N/√Hz]: the noise of its measurement, or the disturbance of its motion.
+    free bodies, (n_s + 6 n_f,) [N m/√Hz or N/√Hz]: the noise of its measurement, or the process noise.
 
     Raises:
         ProblemError: if one is unknown or zero.
@@ -319,7 +357,7 @@ def _noise(
         value = size.given if moving else ratio * size.given / size.averaging
     value = found.get((size.kind, name)) if value is None else value
     if value is None:
-        what = "disturbance of joint" if moving else "signal"
+        what = "joint" if moving else "signal"
         raise ProblemError(
             f"{problem.place}: the noise of {what} {name!r} is not known; declare it, give its size with noise= (of a "
             f"command --noise {name}=SIZE), or a solution that has found it"

@@ -1,7 +1,7 @@
 """What a study of a command works with: a problem of a file, and fits that the command keeps.
 
-What is done by the time a command is interrupted is kept beside its folder until this is written: the same command goes
-on from there, to the same digits.
+What is done by the time a command is interrupted is kept beside its folder until this is written: the same command
+continues there, to the same digits.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _loaded(path: str, expected: str) -> Problem:
 
 @dataclass(frozen=True, eq=False)
 class Job(ABC):
-    """What is to be done with one problem of a file, or with all of them together."""
+    """The work of a study on one problem of a file, or on all of them together."""
 
     problems: Mapping[str, Problem]
     """Those of the file, by their keys, that it is about: one, or all of them."""
@@ -189,11 +189,11 @@ class Job(ABC):
 
     @abstractmethod
     def along(self, label: str) -> Progress:
-        """What wraps an iteration over steps, to show how far it is."""
+        """A wrapper of an iteration over steps that shows its progress."""
 
     @abstractmethod
     def counting(self, total: int, kept: str, doing: str = "") -> AbstractContextManager[Callable[[bool, bool], None]]:
-        """What is called for each of so many points: whether it was done before, and whether it is done.
+        """A function to call for each of ``total`` points: whether it was done before, and whether it is done.
 
         Args:
             kept: what is said of those that are done, behind their number, if the user interrupts.
@@ -202,7 +202,7 @@ class Job(ABC):
 
 
 def changed(problem: Problem, arguments: Namespace) -> Problem:
-    """The problem with the settings and, unless it is to be simulated, the guesses of the command line."""
+    """The problem with the settings and, unless it is to be simulated, the initial values of the command line."""
     given = {name: getattr(arguments, name, None) for name in _SETTINGS}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if arguments.stepper is not None:

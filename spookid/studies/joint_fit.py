@@ -1,10 +1,11 @@
 """Joint fits of more recordings than one process holds: states are eliminated where recordings lie, sums travel.
 
-The first recordings are fitted as usual: their fit says what the problem is made of (steps, rows, sizes of noise
-apart or together, the estimator) and where to begin. From there the likelihood of all is maximized (``joint_search``),
-or with given weights the least squares are sought; both see recordings as sums only (``joint_fit_worker``), which are
-taken in their order, so that all digits are the same for any number of workers. Where estimates of continuous time are
-asked for, this is done with half the step, then with the whole one at the noise that was found.
+The first recordings are fitted as usual: their fit says what the problem is made of (steps, rows, noise standard
+deviations apart or together, the estimator) and where to begin. From there the likelihood of all is maximized
+(``joint_search``), or with given weights the least squares are sought; both see recordings as sums only
+(``joint_fit_worker``), which are taken in their order, so that all digits are the same for any number of workers. Where
+estimates of continuous time are asked for, this is done with half the step, then with the whole one at the noise that
+was found.
 """
 
 from __future__ import annotations
@@ -98,21 +99,21 @@ def solve_jointly(
     Args:
         problem: the path of a problem file, ``PROBLEM.py`` or ``PROBLEM.py::key``, which workers load themselves; a
             Problem is fitted in this process. Its recordings may be ``RecordingFiles``.
-        folder: where states lie while the fit runs, for all workers, and what a fit that was ended goes on from; it is
-            not removed. It may be new, empty, or that of an earlier joint fit. None: a folder of its own, which is
-            removed; an executor needs one that its workers see.
+        folder: folder for the states while the fit runs, shared by all workers; an interrupted fit continues from it.
+            It is not removed. It may be new, empty, or that of an earlier joint fit. None: a temporary folder; an
+            executor needs a folder that its workers can read.
         jobs: worker processes, each of which holds one recording at a time. The digits are the same for any number.
         executor: works instead of them, such as one of a cluster.
         callback: called with every accepted iterate.
-        initial, fixed: guesses and parameters to hold, as in ``Problem``.
-        settings: of the problem and the solver, texts and numbers as in ``sweep``.
+        initial, fixed: initial values and parameters to hold, as in ``Problem``.
+        settings: settings of the problem and the solver, texts and numbers as in ``sweep``.
 
     Returns:
         the solution with the motion of the first few recordings only.
 
     Raises:
-        ProblemError: for what a joint fit does not know, a recording that does not fit the problem, or a folder that
-            holds something else.
+        ProblemError: for settings that a joint fit does not support, a recording that does not fit the problem, or a
+            folder that holds something else.
     """
     source = Source.of(problem, initial, fixed)
     source = replace(source, variant=source.variant.at(settings, source.problem))
@@ -156,7 +157,7 @@ def planned(source: Source, folder: Path, pool: WorkerPool) -> JointPlan:
 
 
 def fit_jointly(plan: JointPlan, pool: WorkerPool, callback: Callback | None = None) -> Solution:
-    """Fit all recordings together, or go on with a fit that was begun in the folder of the plan.
+    """Fit all recordings together, or continue a fit that was begun in the folder of the plan.
 
     Raises:
         ProblemError: as ``solve``, or for a recording that does not fit the problem.

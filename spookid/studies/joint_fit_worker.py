@@ -1,8 +1,9 @@
 """What workers do in a joint fit: each recording's states are fitted where it lies, and sums of n_p × n_p travel.
 
-A recording is prepared once: its chain and its guess of the motion go into a folder that all workers see. A pass then
-takes some recordings, one at a time, with parameters and sizes of noise: states are read, fitted and written, and what
-the likelihood sums over recordings is returned. So a worker holds one recording, whatever their number.
+A recording is prepared once: its chain and its initial value of the motion go into a folder that all workers see. A
+pass then takes some recordings, one at a time, with parameters and noise standard deviations: states are read, fitted
+and written, and what the likelihood sums over recordings is returned. So a worker holds one recording, whatever their
+number.
 """
 
 from __future__ import annotations
@@ -170,7 +171,7 @@ class _Share:
     folder: Path
 
     def prepared(self) -> Sums:
-        """Its chain and its guess written, unless they are there; and how large it is."""
+        """Its chain and its initial values written, unless they exist; and how large it is."""
         if not self._chain.exists():
             self._begin()
         kept = self._kept()
@@ -178,7 +179,7 @@ class _Share:
         return {("steps",): kept.steps, ("rows",): rows, ("outliers",): kept.outliers}
 
     def _begin(self) -> None:
-        """Read it, and write its chain and its guess."""
+        """Read it, and write its chain and its initial value."""
         several = self.problem.recordings
         read = several.read(self.number) if isinstance(several, RecordingFiles) else several[self.number]
         problem = self.assembly.problem
@@ -203,7 +204,7 @@ class _Share:
 
     @property
     def trials(self) -> tuple[Trials, Point]:
-        """What fits its states, and where they are: at the guess, if they were lost."""
+        """What fits its states, and where they are: at the initial values, if they were lost."""
         asked, place = self.asked, _states(self.folder, self.number, self.asked.base)
         if not (place.exists() and self._chain.exists()):
             self._begin()

@@ -83,7 +83,7 @@ class JointStates:
 
     @property
     def excess(self) -> int:
-        """Rows of data less the states that hard rows leave free."""
+        """Rows of data less the states that equality constraints leave free."""
         return int(self.sums["excess",])
 
     @property

@@ -99,7 +99,7 @@ class MotionLimits(metaclass=Checked):
     Args:
         position: (lower, upper) [rad or m].
         rate: largest size [rad/s or m/s].
-        effort: largest size of what a motor does along its coordinate [N m or N].
+        effort: largest effort of a motor along its coordinate [N m or N].
         place: walls of the world around the origins of frames, by their names in ``Model.frames`` (links of a robot's
             file) or by names of bodies: ``{"tool0": [(-inf, inf), (-inf, inf), (0.1, inf)]}``.
         cone: (μ, least normal force [N]) of contacts that stand, by their names: the force on the body stays within
@@ -138,12 +138,12 @@ class MotionLimits(metaclass=Checked):
                 )
 
     def over(self, others: MotionLimits) -> MotionLimits:
-        """These, and of what they do not say the others."""
+        """These limits, completed by others."""
         parts = {n: {**getattr(others, n), **getattr(self, n)} for n in ("position", "rate", "effort", "place", "cone")}
         return MotionLimits(**parts, where=self.where)
 
     def frames(self, problem: Problem) -> list[Frame]:
-        """Whose places have limits.
+        """Frames with limits of their position.
 
         Raises:
             ProblemError: for a name that is neither a frame nor a body.
@@ -162,7 +162,7 @@ class MotionLimits(metaclass=Checked):
         """Of contacts.
 
         Raises:
-            ProblemError: for a name that is no contact, or one that does not hold along its normal.
+            ProblemError: for an unknown contact, or one that does not hold along its normal.
         """
         contacts = {contact.name: contact for contact in problem.model.holding.contacts}
         for name in self.cone:
@@ -177,7 +177,7 @@ class MotionLimits(metaclass=Checked):
         """In the order of the model's coordinates.
 
         Raises:
-            ProblemError: for a name that is no coordinate, or one with a motor whose rate nothing limits.
+            ProblemError: for an unknown coordinate, or a motor without a limit of its rate.
         """
         labels = [freedom.label for freedom in problem.model.freedoms]
         for name in (*self.position, *self.rate, *self.effort):
@@ -189,7 +189,7 @@ class MotionLimits(metaclass=Checked):
         if endless := [n for n, most in zip(labels, rate, strict=True) if math.isinf(most) and n in driven]:
             raise ProblemError(
                 f"{problem.what}: nothing limits the rate of {endless[0]!r}, and faster "
-                f"motions tell ever more; give it, as of a command --rate-limit {endless[0]}=1.5"
+                f"faster motions always identify more; give it, as of a command --rate-limit {endless[0]}=1.5"
             )
         pairs = [self.position.get(label, (-math.inf, math.inf)) for label in labels]
         walls = [pair for box in self.place.values() for pair in box]

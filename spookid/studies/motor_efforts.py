@@ -53,20 +53,22 @@ class MotorEfforts(Tabular):
     """The coordinate that each drives."""
     signals: tuple[str, ...]
     units: tuple[str, ...]
-    """Of the efforts: N m or N."""
+    """Units of the efforts: N m or N."""
     t: Array
     """[s], (N,); NaN where no recording was asked about."""
     efforts: Array
-    """What the signal of each motor has to bring about along its coordinate, n K u: all that the motion takes but for
-    friction, springs, the motor's inertia, back-EMF and offset, (N, m) [N m or N]."""
+    """Predicted efforts, gain times signal (n K u) along the coordinate of each motor: those of the motion including
+    friction, springs, motor inertia and back-EMF, less the offset, (N, m) [N m or N]."""
     predicted: Array
-    """The signals that do so, (N, m)."""
+    """Predicted signals, (N, m)."""
     measured: Array
-    """Those that were recorded, (N, m), NaN where there are none."""
+    """Measured signals, (N, m); NaN where there are none."""
     measured_efforts: Array
-    """What these bring about with the same gains, (N, m) [N m or N]."""
+    """Measured efforts, gain times measured signal, (N, m) [N m or N]."""
     cutoff: float
-    """Of the filter that all of these passed [Hz]; NaN for a motion that was given, of which nothing is filtered."""
+    """Cutoff of the low-pass filter of all of these [Hz]; NaN for a given motion, which is not filtered."""
+    recording: str = ""
+    """Name of the recording; empty for a given motion."""
 
     @property
     def errors(self) -> Array:
@@ -74,18 +76,19 @@ class MotorEfforts(Tabular):
         return np.array([rms(e) for e in (self.measured_efforts - self.efforts).T])
 
     def blocks(self) -> Sequence[Block]:
-        """Title and a row a motor: rms of the predicted effort, and how far off the measured one is, if there is."""
+        """Title and a row a motor: the measured effort, and the error of the predicted one."""
         rows = []
         for i, (error, unit) in enumerate(zip(self.errors.tolist(), self.units, strict=True)):
             known = math.isfinite(error)
             spread = float(np.nanstd(self.measured_efforts[:, i])) if known else 0.0
             share = f"{100 * error / spread:.3g} %" if spread > 0 else ""
-            off = f"{digits(error)} {unit}" if known else ""
-            rows.append((self.motors[i], self.signals[i], f"{digits(rms(self.efforts[:, i]))} {unit}", off, share))
-        heads = ("motor", "signal", "predicted, rms", "measured less predicted, rms", "of what was measured")
-        filtered = f", low-passed at {self.cutoff:g} Hz" if math.isfinite(self.cutoff) else ""
-        title = f"Inverse dynamics at {counted(len(self.t), 'instant')}: efforts of the motors' signals{filtered}"
-        return [title, Table(heads, rows)]
+            measured, off = (f"{digits(size, 3)} {unit}" if known else "" for size in (spread, error))
+            rows.append((self.motors[i], f"{digits(rms(self.efforts[:, i]), 3)} {unit}", measured, off, share))
+        heads = ("motor", "predicted, rms", "measured, std", "rms error", "of the std")
+        what = f"efforts along {self.recording}" if self.recording else "efforts along a motion"
+        if math.isfinite(self.cutoff):
+            what += f": measured (gain times signal) less inverse dynamics, both low-passed at {self.cutoff:g} Hz"
+        return [f"predicted {what}, {counted(len(self.t), 'instant')}", Table(heads, rows, left=(0,))]
 
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each instant and motor."""
@@ -106,18 +109,18 @@ def inverse_dynamics(
     motion: Moving | None = None,
     cutoff: float | None = None,
 ) -> MotorEfforts:
-    """What the motors have to do along a recording, or along a motion that is given.
+    """Compute the efforts of the motors along a recording or a given motion, and compare them with measured ones.
 
     Dry friction is smooth, of the problem's ``friction_width`` or 1 % of the motion's rms rate, as in a fit.
 
     Args:
-        parameters: a Solution for its estimates, or values by name; None: the problem's guesses. A motion, and a
-            recording that is none of the problem's, have no part in what is known of single recordings: of Parameters
-            with ``per="recording"`` give what holds for it, as ``{**solution.values, "offset": 0.1}``.
+        parameters: a Solution for its estimates, or values by name; None: the problem's initial values. For a
+            motion, or a recording that is not of the problem, give values of Parameters with ``per="recording"``, as
+            ``{**solution.values, "offset": 0.1}``.
         recording: one of the problem's, by its number, or another one with the signals of the problem's sensors.
         motion: positions, rates and accelerations of all joints, (N, n) each, in the order of the model's joints; of
             hinges and sliders alone. Then nothing is filtered, and nothing measured.
-        cutoff: of the low-pass filter [Hz]; None: the problem's own.
+        cutoff: cutoff of the low-pass filter [Hz]; default: the problem's own.
 
     Raises:
         ProblemError: if the mechanism closes loops or has constraints, if no motor or more than one drives a
@@ -164,15 +167,15 @@ def check_tree(problem: Problem) -> None:
     model, what = problem.model, problem.what
     if model.has_loops or model.ties or model.is_unilateral:
         raise ProblemError(
-            f"{what} closes loops, or has constraints, limits or contacts, whose forces no motion tells from those of "
-            "motors; inverse dynamics are for trees of joints"
+            f"{what} closes loops, or has constraints, limits or contacts, whose forces no motion distinguishes from "
+            "those of motors; inverse dynamics need a tree of joints"
         )
     labels = [motor.label for motor in model.motors]
     for motor in model.motors:
         if labels.count(motor.label) > 1:
             raise ProblemError(
-                f"{motor.place}: Motor drives {motor.label!r} beside another one; inverse dynamics tell what both do "
-                "together, so declare one"
+                f"{motor.place}: two Motors drive {motor.label!r}, of which inverse dynamics determine the sum only; "
+                "declare one"
             )
 
 
@@ -188,7 +191,7 @@ def _refuse_others(problem: Problem, said: Collection[str], what: str, name: str
         stray = min((one for one in said if one.startswith(f"{p.name}[")), default=None)
         if stray and p.name not in said and not (name and own_name(p.name, name) in said):
             raise ProblemError(
-                f"{problem.place}: {stray!r} says nothing of {what}; give values by name, with one for {p.name!r} too"
+                f"{problem.place}: {stray!r} does not apply to {what}; give values by name, with one for {p.name!r}"
             )
 
 
@@ -198,7 +201,7 @@ def _given(problem: Problem, motion: Moving) -> Measured:
     if any(len(joint.coordinates) != 1 for joint in model.joints) or any(body.free for body in model.bodies):
         raise ProblemError(
             f"{problem.what} has joints of several coordinates or of none, or free bodies; "
-            "give a recording in the place of motion"
+            "give a recording instead of motion"
         )
     try:
         arrays = [np.atleast_2d(np.asarray(part, dtype=np.float64)) for part in motion]
@@ -307,6 +310,7 @@ def _compared(problem: Problem, motion: Measured) -> MotorEfforts:
         measured=shown,
         measured_efforts=gains * shown,
         cutoff=problem.cutoff,
+        recording=recording.name,
     )
 
 

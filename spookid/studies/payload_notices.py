@@ -1,6 +1,6 @@
-"""What a fit, and runs with known payloads after it, know of a mechanism: its parameters' changes, jointly normal.
+"""Knowledge of an arm's parameters after a fit, and after runs with known payloads: jointly normal changes.
 
-What a user should know of a payload that was found: what does not fit, and what is not determined.
+Warnings and notes about a payload that was estimated.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from spookid.kernels.scipy_parts import special
 from spookid.mechanics.inertia import PI, symmetric
 from spookid.parameter import parameters_in
 from spookid.results import folders
+from spookid.results.findings import Finding
 from spookid.results.folders import Tree
 from spookid.results.result import Solution
 from spookid.results.values import Derived
@@ -30,10 +31,10 @@ from spookid.solvers.status import Status
 from spookid.statistics.prior_regression import FEWEST, Normal, Regression
 from spookid.statistics.sensitivities import root_of
 from spookid.studies.payload_rows import PayloadRows
-from spookid.tables.table import number, superscripts, uncertain
+from spookid.tables.table import counted, number, superscripts, uncertain
 
 _WIDE = 10.0
-"""Magnitudes of a parameter within which it is known, in directions that the fit does not see."""
+"""Standard deviation of the prior in unidentifiable directions of the fit [magnitudes of the parameter]."""
 _SAME = 1e-9
 """Share by which estimates may differ that are the same."""
 
@@ -138,111 +139,141 @@ def expected(problem: Problem, solution: Solution, found: PayloadRows) -> Array:
     return band * np.array(densities)
 
 
-def notices_of(
+def findings_of(
     problem: Problem,
     solution: Solution,
     found: PayloadRows,
-    told: Array,
+    limits: Array,
     fit: Regression,
     quantities: Mapping[str, Derived],
     known_mass: float | None,
-) -> tuple[str, ...]:
-    """Sentences, what matters most first.
+) -> Iterator[Finding]:
+    """Warnings and notes about a payload.
 
     Args:
-        told: as of ``expected``.
+        limits: residuals by the noise of the fit alone, as of ``expected``.
     """
-    excess = excesses(fit.sizes, told)
-    sentences = [*_misfit(excess, found)]
+    excess = excesses(fit.sizes, limits)
+    yield from _misfit(excess, found)
     if known_mass is None:
-        fits = not np.nanmax(excess, initial=0.0) > STRANGE
         below = -fit.estimates[0] / math.sqrt(fit.covariance[0, 0])
         if below > NEGATIVE:
-            sentences.append(
-                f"The mass is negative by {number(below, 2)} of its errors, as that of no body is: a sign, a unit or a "
-                "gain is another than in the fit, or the arm carried something when it was fitted that it lacks here."
+            yield Finding(
+                "payload.negative-mass",
+                evidence={"std_errors": below},
+                effect=f"The estimated mass is negative by {number(below, 2)} standard errors.",
+                cause="A sign, a unit or a gain differs from the fit, or the arm carried something when it was fitted "
+                "that it does not carry here.",
+                advice="Check signs and units of the columns.",
             )
-        sentences += _none(fit) if fits else ()
-    sentences += _changes(problem, solution, fit)
-    sentences += _impossible(fit, quantities, known_mass)
+        if not np.nanmax(excess, initial=0.0) > STRANGE:
+            yield from _none(fit)
+    yield from _changes(problem, solution, fit)
+    yield from _impossible(fit, quantities, known_mass)
     mass = quantities["mass"]
     if not mass.reason and mass.from_prior > 0.5 and mass.std_err > _WELL * mass.estimate > 0:
-        sentences.append(
-            "Most of the error of the mass is the arm's, whose gains and masses may be scaled together: a run with a "
-            "payload of known mass tells that scale (known_mass=, --known-mass)."
+        yield Finding(
+            "payload.scale",
+            evidence={"share": mass.from_prior},
+            effect=f"{100 * mass.from_prior:.0f} % of the variance of the mass comes from the uncertainty of the arm.",
+            cause="Gains and masses of the arm may be scaled together.",
+            advice="Calibrate with a run with a known mass (known_mass=, --known-mass).",
         )
     if solution.status is not Status.CONVERGED:
-        sentences.append(f"The fit of the arm has not converged ({solution.status.value}); so little is known of it.")
+        yield Finding(
+            "payload.arm",
+            effect=f"The fit of the arm has not converged ({solution.status.value}); the payload depends on it.",
+            advice="Solve the arm again.",
+        )
     if fit.blocks < FEWEST:
-        sentences.append(
-            f"What is left is correlated for so long that the run has {fit.blocks} stretches of it at the most: "
-            "errors are a guess; take a longer run."
+        yield Finding(
+            "payload.short",
+            evidence={"blocks": fit.blocks},
+            effect=f"The standard errors are rough: the residuals are correlated for so long that the run has only "
+            f"{counted(fit.blocks, 'independent block')}.",
+            advice="Take a longer run.",
         )
     if found.left_out > 0:
-        sentences.append(f"{number(found.left_out, 3)} s around gaps in the samples are left out.")
-    return tuple(sentences)
+        yield remarked(f"{number(found.left_out, 3)} s around gaps in the samples are left out.")
 
 
-def excesses(left: Array, told: Array) -> Array:
-    """What is left of balances over what the noise of the fit lets expect, (n,); NaN if that is not known."""
-    return np.asarray(np.divide(left, told, out=np.full(len(told), np.nan), where=told > 0))
+def remarked(effect: str) -> Finding:
+    """A note that needs no action."""
+    return Finding("payload.remark", effect=effect)
 
 
-def _none(fit: Regression) -> Iterator[str]:
-    """That there is no payload, or that the motion does not determine it."""
+def excesses(left: Array, limits: Array) -> Array:
+    """Residuals divided by those of the noise of the fit, (n,); NaN where that noise is unknown."""
+    return np.asarray(np.divide(left, limits, out=np.full(len(limits), np.nan), where=limits > 0))
+
+
+def _none(fit: Regression) -> Iterator[Finding]:
+    """A note if there is no payload, or if the motion does not determine it."""
     first = [i for i in range(4) if np.isfinite(fit.covariance[i, i])]
     if not first:
-        yield "The motion does not determine a payload: mass and centre are not in its efforts."
+        yield remarked("The motion determines neither mass nor centre of a payload.")
         return
     errors = np.sqrt(np.diag(fit.covariance))[first]
     if np.all(np.abs(fit.estimates[first]) < special.ndtri(1 - 0.05 / (2 * len(first))) * errors):
         mass = f" (mass {uncertain(fit.estimates[0], errors[0])} kg)" if 0 in first else ""
-        yield f"There is no payload within the errors{mass}."
+        yield remarked(f"There is no payload within the errors{mass}.")
 
 
-def _misfit(ratios: Array, found: PayloadRows) -> Iterator[str]:
-    large = [
-        f"{name} ({number(ratio, 2)} times)"
-        for name, ratio in zip(found.names, ratios.tolist(), strict=True)
-        if ratio > _MISFIT
-    ]
+def _misfit(ratios: Array, found: PayloadRows) -> Iterator[Finding]:
+    large = {name: ratio for name, ratio in zip(found.names, ratios.tolist(), strict=True) if ratio > _MISFIT}
+    listed = ", ".join(f"{name} ({number(ratio, 2)} times)" for name, ratio in large.items())
+    effect = f"Residuals exceed the noise of the fit: {listed}."
     if np.nanmax(ratios, initial=0.0) > STRANGE:
-        yield (
-            "The run does not fit this arm, and the estimates are not to be used: more is left than the noise of the "
-            f"fit, of {', '.join(large)}. Are its columns, signs and units those of the fit, and is the payload on "
-            "this body?"
+        yield Finding(
+            "payload.misfit",
+            tuple(large),
+            large,
+            f"The run does not fit this arm, and the estimates are no answer: residuals exceed the noise of the fit "
+            f"along {listed}.",
+            "A column, a sign or a unit differs from the fit, or the payload is on another body.",
+            "Compare the columns with those of the log that was fitted, and check --body.",
         )
     elif large:
-        yield (
-            f"More is left than the noise of the fit, of {', '.join(large)}: gains or friction may have changed since, "
-            "or the model lacks something under load. The errors are from what is left."
+        cause = "Gains or friction have changed since the fit, or the model misses an effect under load."
+        yield Finding(
+            "payload.arm",
+            tuple(large),
+            large,
+            effect,
+            cause,
+            "The standard errors allow for it; calibrate with a run without a load (--known-mass 0).",
         )
 
 
-def _changes(problem: Problem, solution: Solution, fit: Regression) -> Iterator[str]:
-    """Coefficients of joints and motors that this run says to be others."""
+def _changes(problem: Problem, solution: Solution, fit: Regression) -> Iterator[Finding]:
+    """Coefficients of joints and motors that differ from the fit in this run."""
     model = problem.model
     parts = [e for joint in model.joints for e in joint.expressions()]
     parts += [e for motor in model.motors for e in motor.expressions()]
     names = list(solution.sensitivities.names)
     own = [p for p in parameters_in(parts, problem.place) if p.name in names]
-    large = []
+    large = {}
     for p in sorted(own, key=lambda p: -abs(fit.z_scores[names.index(p.name)])):
         place, fitted = names.index(p.name), solution[p.name].estimate
         changed = f"{number(fitted, 3)} {float(fit.found.mean[place]):+.2g} {superscripts(p.unit)}"
         if (errors := abs(fit.z_scores[place])) > _SURPRISE:
-            large.append(f"{p.name} {changed} ({errors:.1f} errors)")
+            large[p.name] = f"{p.name} {changed} ({errors:.1f} standard errors)"
     if large:
-        yield f"Not as the fit has it along this run: {'; '.join(large)}."
+        yield Finding(
+            "payload.arm",
+            tuple(large),
+            effect=f"Parameters of the arm differ from the fit in this run: {'; '.join(large.values())}.",
+            advice="Calibrate with a run without a load (--known-mass 0).",
+        )
 
 
-def _impossible(fit: Regression, quantities: Mapping[str, Derived], known_mass: float | None) -> Iterator[str]:
-    """That no body has this π, or which of it is not determined."""
+def _impossible(fit: Regression, quantities: Mapping[str, Derived], known_mass: float | None) -> Iterator[Finding]:
+    """A note if no body has this π, or of what the motion does not determine."""
     unseen = [name for name, own in zip(PI, np.diag(fit.covariance).tolist(), strict=True) if math.isnan(own)]
     if known_mass == 0:
         return
     if unseen:
-        yield f"The motion does not determine {', '.join(unseen)} of the payload, about the frame's origin."
+        yield remarked(f"The motion does not determine {', '.join(unseen)} of the payload, about the frame's origin.")
         return
     if any(q.reason for q in quantities.values()):
         return
@@ -251,4 +282,4 @@ def _impossible(fit: Regression, quantities: Mapping[str, Derived], known_mass: 
     second = np.trace(inertia) / 2 * np.eye(3) - inertia
     pseudo = np.block([[second, moment[:, None]], [moment[None, :], np.array([[mass]])]])
     if np.linalg.eigvalsh(pseudo).min() < 0:
-        yield "No body has exactly this inertia: it is told no better than its errors; mass and centre are as found."
+        yield remarked("No body has exactly this inertia; a possible one is within its standard errors.")

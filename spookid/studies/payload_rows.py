@@ -96,7 +96,7 @@ def payload_rows(problem: Problem, parameters: Sequence[str], body: Body, place:
         place: of the payload's frame on the body.
 
     Raises:
-        ProblemError: for a recording that lacks a signal or is too short for the cutoff.
+        ProblemError: for a recording without a signal, or too short for the cutoff.
     """
     (recording,), settings = problem.recordings, settings_of(problem)
     motion, joints = recorded(problem, settings), JointCoordinates(problem.model)

@@ -1,11 +1,11 @@
-"""What an arm carries, from a run with it: mass, centre of mass and inertia of a payload, and their errors.
+"""Mass, centre of mass and inertia of an arm's payload from one run, with standard errors.
 
-The equations of motion are linear in the payload's π = (m, m c, I about the origin of its frame), so that it follows
-from a regression along a recording, without a fit of states. The arm is what a fit has found of it, with the covariance
-of all its parameters together as what is known beforehand: errors hold what the fit left open, and what the run does.
+The equations of motion are linear in the payload's π = (m, m c, I about the origin of its frame). It follows from a
+regression along a recording, without a fit of states. The fitted arm, with the covariance of all its parameters, is the
+prior: standard errors contain the uncertainty of the arm and that of the run.
 
-What a motor's unit does, and with it all masses, is rarely known well. A payload of known mass determines that scale
-(``known_mass``): what was found of the arm by such a run is what is known of it before the next one (``calibration``).
+The gains of motors, and with them all masses, are rarely known well. A payload of known mass determines that scale
+(``known_mass``). The arm after such a run is the prior of the next one (``calibration``).
 """
 
 from __future__ import annotations
@@ -31,28 +31,39 @@ from spookid.mechanics.inertia import ENTRIES, PI, inertia_matrix, six, steiner
 from spookid.mechanics.regressor import UNITS
 from spookid.parameter import number as number_of
 from spookid.parameter import parameters_in, substitute
+from spookid.report.summary import warnings_of
 from spookid.results import folders
+from spookid.results.findings import Finding, ranked
 from spookid.results.folders import versions
 from spookid.results.result import Solution
 from spookid.results.values import Derived
+from spookid.results.wording import warned
 from spookid.statistics.prior_regression import Regression, regress
 from spookid.studies.motor_efforts import check_tree, sampled_every
-from spookid.studies.payload_notices import NEGATIVE, STRANGE, ArmKnowledge, excesses, expected, notices_of
+from spookid.studies.payload_notices import (
+    NEGATIVE,
+    STRANGE,
+    ArmKnowledge,
+    excesses,
+    expected,
+    findings_of,
+    remarked,
+)
 from spookid.studies.payload_rows import fine_step, payload_rows, placed, with_values
 from spookid.studies.simulation_start import values_of
-from spookid.tables.table import Block, Table, Tabular, counted, number, superscripts, uncertain
+from spookid.tables.table import ESTIMATED, Block, Table, Tabular, counted, estimated, number, seconds, uncertain
 
 _CENTER = ("c_x", "c_y", "c_z")
-_TOLD = 2.0
-"""Standard errors from which on a mass is one, and has a centre."""
-_NO_MASS = "the mass is not told from zero"
+_SURE = 2.0
+"""Standard errors by which a mass exceeds zero that has a centre."""
+_NO_MASS = "the mass does not differ from zero"
 _NEGATIVE_MASS = "the mass is negative"
 _UNSEEN = "the motion does not determine it"
 
 
 @dataclass(frozen=True, eq=False)
 class Payload(Tabular):
-    """What was found of a payload, in the frame of the body or link that carries it."""
+    """The payload of an arm, in the frame of the body or link that carries it."""
 
     problem: str
     """Name of the problem whose results are the arm's."""
@@ -61,79 +72,109 @@ class Payload(Tabular):
     recording: str
     """Name of the run."""
     quantities: Mapping[str, Derived]
-    """``"mass"`` [kg], ``"c_x"`` ... of the centre of mass [m], ``"I_xx"`` ... about that centre [kg m²]; their
-    ``from_prior`` is the share of the variance that is the arm's uncertainty, the rest is the run's."""
+    """``"mass"`` [kg], ``"c_x"`` ... of the centre of mass [m], ``"I_xx"`` ... about that centre [kg m²]. Their
+    ``from_prior`` is the share of the variance that comes from the uncertainty of the arm; the rest is from the run."""
     pi: Array
     """m, m c, I_xx, I_yy, I_zz, I_xy, I_xz, I_yz about the frame's origin, (10,)."""
     covariance: Array
-    """Of these, (10, 10); NaN of those that the motion does not determine, 0 of those that were given."""
+    """Covariance of ``pi``, (10, 10); NaN for entries that the motion does not determine, 0 for given ones."""
     known_mass: float | None
-    """[kg], as it was given."""
+    """Given mass of the payload [kg], or None."""
     gains: tuple[tuple[Derived, Derived], ...]
-    """Of motors with a gain that was estimated, what a unit of the signal does before and after this run."""
+    """Effort per unit of the signal of each motor with an estimated gain, before and after this run."""
     residuals: Mapping[str, tuple[float, float]]
-    """Of each coordinate the root mean square of what is left of the balance of its efforts, and what the noise of the
-    fit lets expect of it, below ``cutoff`` [N m or N]; NaN if the fit does not say."""
+    """Rms of the effort residuals of each coordinate, and the rms to expect from the noise of the fit, both below
+    ``cutoff`` [N m or N]; NaN if the noise of the fit is unknown."""
     units: tuple[str, ...]
-    """Of these."""
+    """Units of the residuals."""
     cutoff: float
-    """[Hz]."""
+    """Cutoff of the low-pass filter [Hz]."""
     stretches: int
-    """Of the run, from which the errors are."""
-    notices: tuple[str, ...]
+    """Number of blocks of the block jackknife, which gives the standard errors."""
+    findings: tuple[Finding, ...]
+    """Warnings and notes, the most important first."""
     arm: ArmKnowledge = field(repr=False)
-    """What is known of the arm after this run: the ``calibration`` of the next one."""
+    """Knowledge of the arm after this run: the ``calibration`` of the next one."""
     seconds: float
-    """That it took."""
+    """Duration of the computation [s]."""
 
     def __getitem__(self, name: str) -> Derived:
-        """One of ``quantities``."""
+        """Return one of ``quantities``."""
         return self.quantities[name]
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Texts of ``findings``."""
+        return tuple(finding.text for finding in self.findings)
 
     @property
     def exists(self) -> bool:
         """True if the mass differs from zero, by two standard errors, or was given."""
         mass = self.quantities["mass"]
-        return mass.estimate > _TOLD * mass.std_err
+        return mass.estimate > _SURE * mass.std_err
 
     @property
     def fits(self) -> bool:
-        """False if the run is probably not one of this arm: four times what the noise of the fit lets expect is left of
-        the balance of some coordinate. Then the first of ``notices`` says so."""
-        left, told = np.array(list(self.residuals.values())).T
-        return not np.nanmax(excesses(left, told), initial=0.0) > STRANGE
+        """False if the run is probably not one of this arm: the residuals of some coordinate exceed four times the
+        noise of the fit. Then the first of ``findings`` is ``payload.misfit``."""
+        left, limits = np.array(list(self.residuals.values())).T
+        return not np.nanmax(excesses(left, limits), initial=0.0) > STRANGE
 
     def blocks(self) -> Sequence[Block]:
-        """What was found, where its errors are from, and what to know of it."""
-        found = [self._found()]
+        """Verdict, warnings, quantities with standard errors, residuals and facts."""
+        return self.page()
+
+    def page(self, verbose: bool = False) -> list[Block]:
+        """What the command prints, with all findings and a table of residuals if it is to be ``verbose``."""
+        found: list[Block] = [self.verdict, *warnings_of(self.findings, verbose), self._found()]
+        if any(q.from_prior > 0 and q.std_err > 0 for q in self.quantities.values()):
+            found.append("arm: share of the variance that comes from the uncertainty of the arm.")
+        open_ = [name for name, q in self.quantities.items() if q.reason] if self.exists else []
+        reasons = dict.fromkeys(self.quantities[name].reason for name in open_)
+        left = [f"  {', '.join(n for n in open_ if self.quantities[n].reason == why)}: {why}" for why in reasons]
+        found += ["\n".join(["not identifiable", *left])] if left else []
         if self.gains:
-            heads = ("gain", "before", "after this run", "")
-            rows = [
-                (g.name, *(uncertain(one.estimate, one.std_err) for one in (g, after)), superscripts(g.unit))
-                for g, after in self.gains
-            ]
+            heads, rows = ("gain", "before", "after this run", "unit"), list[tuple[str, ...]]()
+            for old, new in self.gains:
+                rows.append((old.name, *(uncertain(one.estimate, one.std_err) for one in (old, new)), old.unit))
             found.append(Table(heads, rows, left=(0, 3)))
-        heads = ("balance of", "rms of what is left", "noise of the fit", "")
+        title = f"effort residuals (inverse dynamics) along {self.recording}, low-passed at {self.cutoff:g} Hz"
         rows = [
-            (name, number(left, 3), number(told, 3) if math.isfinite(told) else "", unit)
-            for (name, (left, told)), unit in zip(self.residuals.items(), self.units, strict=True)
+            (name, f"{number(rms, 3)} {unit}", f"{number(rms / noise, 2)} times the noise of the fit" * (noise > 0))
+            for (name, (rms, noise)), unit in zip(self.residuals.items(), self.units, strict=True)
         ]
-        first = 0 if self.fits else 1
-        return [self._title, *self.notices[:first], *found, Table(heads, rows, left=(0, 3)), *self.notices[first:]]
+        if verbose:
+            found += [title, Table(("coordinate", "rms", ""), rows, left=(0, 2))]
+        else:
+            words = "; ".join(f"{name} {rms}{times and f' ({times})'}" for name, rms, times in rows)
+            found.append(f"{title}, rms: {words}")
+        parts = counted(self.stretches, "block")
+        return [*found, f"frame of {self.body}, standard errors from {parts} of the run, {seconds(self.seconds)}"]
 
     @property
-    def _title(self) -> str:
-        given = "" if self.known_mass is None else f", of which {number(self.known_mass)} kg are known"
-        what = f"Payload on {self.body} of {self.problem} along {self.recording}{given}"
-        return f"{what}; frame of {self.body}, errors from {counted(self.stretches, 'part')} of the run"
+    def verdict(self) -> str:
+        """The result in one sentence."""
+        mass, given = self.quantities["mass"], self.known_mass
+        size = f"mass {uncertain(mass.estimate, mass.std_err)} kg"
+        if not self.fits:
+            what = "NO answer, the run does not fit this arm"
+        elif given is not None:
+            what = f"calibrated with {f'{number(given)} kg' if given else 'no payload'} on {self.body}"
+        elif mass.reason:
+            what = f"the run does not determine a payload on {self.body}"
+        elif self.exists:
+            what = f"payload on {self.body}, {size}"
+        else:
+            what = f"no payload on {self.body} within the errors, {size}"
+        return f"{self.problem}: {what}{warned(self.findings)}"
 
     def _found(self) -> Table:
         rows = []
         for name, q in self.quantities.items():
-            told = "?" if q.reason else uncertain(q.estimate, q.std_err)
             share = f"{100 * q.from_prior:.0f} %" if math.isfinite(q.from_prior) and q.std_err > 0 else ""
-            rows.append((name, told, superscripts(q.unit), share, q.reason))
-        return Table(("", "estimate", "", "of the variance: the arm's", ""), rows, left=(0, 2, 4))
+            if not q.reason:
+                rows.append((*estimated(name, q.estimate, q.std_err, q.unit), share))
+        return Table(("quantity", *ESTIMATED, "arm"), rows, left=(0, 5))
 
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each quantity."""
@@ -163,8 +204,8 @@ class Payload(Tabular):
                 for old, new in self.gains
             ],
             "residuals": [
-                {"name": name, "unit": unit, "rms": rms, "expected": told}
-                for (name, (rms, told)), unit in zip(self.residuals.items(), self.units, strict=True)
+                {"name": name, "unit": unit, "rms": rms, "expected": noise}
+                for (name, (rms, noise)), unit in zip(self.residuals.items(), self.units, strict=True)
             ],
             "cutoff": self.cutoff,
             "stretches": self.stretches,
@@ -187,22 +228,24 @@ def payload(
     values: Mapping[str, float] | None = None,
     cutoff: float | None = None,
 ) -> Payload:
-    """What hangs on a body along a recording, beyond what the body was when it was fitted.
+    """Estimate the payload that a body carries along a recording, without a new fit.
+
+    The payload is what has been added to the body since the arm was fitted.
 
     Args:
-        problem: whose results these are.
-        solution: what is known of the arm.
+        problem: the problem of the arm.
+        solution: the fit of the arm, which is the prior.
         recording: the run with the payload, with all signals of the problem's sensors and motors.
-        body: or a link of the robot's file that is part of one; in its frame all is given.
-        known_mass: of the payload [kg]: then the run determines how gains and masses are to be scaled together. 0:
-            there is no payload.
-        calibration: what such a run before it has found, or the file of it by ``ArmKnowledge.load``.
-        values: of parameters with ``per="recording"`` in this run, by name; they are taken as certain.
-        cutoff: of the low-pass filter [Hz]; None: the problem's own.
+        body: the body that carries it, or a link of the robot's file on one; results are in its frame.
+        known_mass: mass of the payload [kg], if it is known. The run then determines the common scale of gains and
+            masses. 0: there is no payload.
+        calibration: a Payload of an earlier run with a known mass, or ``ArmKnowledge.load`` of its file.
+        values: values in this run of parameters with ``per="recording"``, by name; they are taken as certain.
+        cutoff: cutoff of the low-pass filter [Hz]; default: the problem's own.
 
     Raises:
-        ProblemError: for an unknown body, a mechanism with loops, a recording that lacks a signal, results without
-            errors or of another problem, a mass below 0.
+        ProblemError: for an unknown body, a mechanism with loops, a missing signal, results without standard errors or
+            of another problem, or a negative mass.
     """
     began = time.perf_counter()
     check_tree(problem)
@@ -216,14 +259,14 @@ def payload(
     if known_mass is not None:
         given[: 1 if known_mass else None] = known_mass  # of no payload all is zero
     found = payload_rows(fixed, arm.names, frame.body, placed(frame, fixed.guess))
-    told = expected(problem, solution, found)
-    fit = regress(found.rows, arm.belief, given, told)
+    limits = expected(problem, solution, found)
+    fit = regress(found.rows, arm.belief, given, limits)
     quantities = _quantities(body, fit, known_mass)
-    notices = list(notices_of(problem, solution, found, told, fit, quantities, known_mass))
+    findings = list(findings_of(problem, solution, found, limits, fit, quantities, known_mass))
     before, after = used.t[0] - recording.t[0], recording.t[-1] - used.t[-1]
     ends = [f"{number(d, 2)} s at its {where}" for d, where in ((before, "beginning"), (after, "end")) if d > 0]
     if ends:
-        notices.append(f"Where not all signals have values, the run is left out: {' and '.join(ends)}.")
+        findings.append(remarked(f"Where not all signals have values, the run is left out: {' and '.join(ends)}."))
     return Payload(
         problem.name,
         body,
@@ -233,11 +276,11 @@ def payload(
         fit.covariance,
         known_mass,
         _gains(problem, fixed, arm, fit),
-        dict(zip(found.names, zip(fit.sizes.tolist(), told.tolist(), strict=True), strict=True)),
+        dict(zip(found.names, zip(fit.sizes.tolist(), limits.tolist(), strict=True), strict=True)),
         found.units,
         found.cutoff,
         fit.blocks,
-        tuple(notices),
+        ranked(findings),
         ArmKnowledge(arm.names, arm.estimates, fit.found),
         seconds=time.perf_counter() - began,
     )
@@ -273,7 +316,7 @@ def _at(
     if missing:
         raise ProblemError(
             f"{problem.what} has a parameter {missing[0]!r}, which the results of "
-            f"{solution.problem!r} lack; give the problem that was solved, or solve it again"
+            f"{solution.problem!r} do not have; give the problem that was solved, or solve it again"
         )
     unsaid = min(own - set(values), default=None)
     if unsaid is not None:
@@ -312,7 +355,7 @@ def _quantities(body: str, fit: Regression, known_mass: float | None) -> dict[st
     estimates, slopes = (np.asarray(part.full()) for part in function(fit.estimates if mass else np.ones(len(PI))))
     centreless = _NEGATIVE_MASS if mass < -NEGATIVE * error else _NO_MASS
     units = ("kg", *["m"] * len(_CENTER), *["kg m^2"] * len(ENTRIES))
-    found, none = {}, not mass > _TOLD * error and known_mass is None
+    found, none = {}, not mass > _SURE * error and known_mass is None
     for i, name in enumerate(("mass", *_CENTER, *ENTRIES)):
         used = np.flatnonzero(slopes[i])
         part = np.ix_(used, used)

@@ -60,7 +60,7 @@ class Moving(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PlannedCoordinates:
-    """z and y of a problem at its guesses.
+    """z and y of a problem at its initial values.
 
     Args:
         problem: whose contacts, loops and constraints hold as they do in its home pose.
@@ -246,7 +246,7 @@ class PlannedCoordinates:
             raise ProblemError(
                 f"{self.problem.what}: {name!r} is driven by no motor, and no loop or "
                 "contact bears what it takes; plan motions that motors can make, or simulate commands that you have in "
-                "mind, and ask `spookid check --trajectory` what they tell"
+                "mind, and judge it with `spookid check --trajectory`"
             )
 
     def _held(self, x: ca.SX, s: ca.SX) -> tuple[ca.SX, ca.SX]:
@@ -333,7 +333,7 @@ def home_pose(problem: Problem, initial: Initial) -> Initial:
 
 
 def at_guesses(problem: Problem, found: Sequence[ca.SX], given: Sequence[ca.SX]) -> list[ca.SX]:
-    """Expressions of ``given`` with Parameters at their guesses."""
+    """Expressions of ``given`` with Parameters at their initial values."""
     others, values = parameters_in(found, "the model", ignore=given), problem.guess_on()
     numbers = ca.DM([values[p.name] for p in others])
     return list(ca.substitute(list(found), [stacked(others)], [ca.SX(numbers)]))

@@ -32,7 +32,7 @@ PLANNED = "planned"
 
 
 def planned_recording(problem: Problem, t: Array, motion: Array, initial: Initial = None) -> Recording:
-    """What all sensors would show along a motion, at the problem's guesses and without noise, and what motors do.
+    """Signals of all sensors along a motion, at the problem's initial values and without noise, and those of motors.
 
     Args:
         t: times, evenly spaced, (N,) [s].
@@ -122,7 +122,7 @@ def completed(problem: Problem, given: Recording) -> Recording:
         coordinates = PlannedCoordinates(problem, np.zeros(len(problem.model.freedoms)), home_pose(problem, None))
         if any(place >= len(problem.model.freedoms) for place in coordinates.places):
             raise ProblemError(
-                f"{problem.place}: it has free bodies, of which no joint tells where they are; join them to the ground"
+                f"{problem.place}: it has free bodies, whose position no joint determines; join them to the ground"
             )
     except ProblemError as error:
         raise ProblemError(

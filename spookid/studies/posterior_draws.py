@@ -104,10 +104,10 @@ def randomize(problem: Problem, solution: Solution, count: int = 1000, seed: int
         simulated = problem.simulate(draws[0], duration=5)
 
     Args:
-        problem: the one that was solved; its bodies say which inertias are possible.
+        problem: the problem that was solved; its bodies determine which inertias are possible.
         solution: its fit.
         count: number of draws, n.
-        seed: of the random numbers.
+        seed: seed of the random numbers.
 
     Returns:
         the draws, each within the bounds of the parameters and with inertias that a body can have.

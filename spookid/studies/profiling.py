@@ -6,7 +6,7 @@ Analysis, section 6.1). ζ = ±√D is a straight line over the value where line
 estimator, the samples and the step of the solution, and estimate the noise again.
 
 s² is the squared standard error over that of white noise, as for a likelihood that is not that of the data (Kent,
-Biometrika 69, 1982): 1, unless the errors are the scatter over blocks of the recordings. With a given state weight
+Biometrika 69, 1982): 1, unless the errors are the scatter over blocks of the recordings. With a given weight κ
 there is no likelihood, and D = (C(value) − C_min)/s² with the cost C. There s² is the squared standard error over what
 it were if the weights were the noise: the impulse residuals and each sensor have noise of their own.
 """
@@ -71,7 +71,7 @@ class Profile(Tabular):
     upper: float
     """Bounds of the parameter."""
     points: tuple[ProfilePoint, ...]
-    """In the order of the values, the estimate among them."""
+    """Points in the order of the values, with the estimate."""
     assumptions: Mapping[str, str] = field(default_factory=dict)
     """Estimator, stepper, friction and noise in words."""
 
@@ -196,7 +196,7 @@ def profile(
     Args:
         fit: solves a problem with the parameter fixed, warm-started from the neighbour's solution; by default
             ``spookid.estimation.solving.solve`` with its own solver.
-        solution: of ``problem``, if there is one already; else it is solved first.
+        solution: a solution of ``problem``; default: it is solved first.
         sides: points of both sides if they are found already.
 
     Raises:

@@ -50,13 +50,13 @@ class Regression(Tabular):
     method: Method
     filter: FilterName
     cutoff: float
-    """Of the filter [Hz]."""
+    """Cutoff of the filter [Hz]."""
     unknowns: Unknowns
     names: tuple[str, ...]
-    """Of base parameters or of declared ones, (n,)."""
+    """Names of base parameters or of declared ones, (n,)."""
     units: tuple[str, ...]
     formulas: tuple[ca.SX, ...]
-    """Of Parameters: ``solution(formula)`` is what a fit has found of it."""
+    """Expressions of Parameters: ``solution(formula)`` is the estimate of a fit."""
     estimates: Array
     """(n,)."""
     std_errs: Array
@@ -65,15 +65,15 @@ class Regression(Tabular):
     rows: tuple[str, ...]
     """Coordinates whose efforts are balanced, or the energy, (m,)."""
     errors: Array
-    """Root mean square of what is left of each, of every sample [N m or N, or J over half a period of the cutoff]."""
+    """Rms residual of each, of every sample [N m or N, or J over half a period of the cutoff]."""
     held: tuple[str, ...]
-    """Free Parameters that are taken at their guesses."""
+    """Free Parameters that are held at their initial values."""
     condition: float
     """Condition number of the columns, each over its length."""
     coefficients: Array
-    """Of all quantities of the regressor, or all free Parameters."""
+    """Coefficients of all quantities of the regressor, or of all free Parameters."""
     fit: tuple[Value, ...] = ()
-    """What a solution has found of the same, (n,); none if there is none."""
+    """Estimates of a solution for comparison, (n,); none without a solution."""
 
     @property
     def apart(self) -> Array:
@@ -129,7 +129,7 @@ class Regression(Tabular):
             f"{self.cutoff:g} Hz, condition number {written(self.condition, 3)}."
         )
         remarks = ["Noise of positions and rates biases a regression; its standard errors know of efforts alone."]
-        remarks += [f"Taken at their guesses: {', '.join(self.held)}."] if self.held else []
+        remarks += [f"Held at their initial values: {', '.join(self.held)}."] if self.held else []
         return [title, Table(heads, rows, left=(3, 4)), left, *remarks]
 
     def records(self) -> Sequence[dict[str, Any]]:
@@ -161,7 +161,7 @@ def regress(
     Every coordinate needs a ``JointPosition``; its effort is that of its motors, none if there is no motor.
 
     Args:
-        solution: of the problem, to stand beside.
+        solution: a solution of the problem, to compare with.
         method: ``"inverse-dynamics"``, a row for each coordinate; ``"energy"``, one row: work of motors, less what
             kinetic energy has gained and all else has taken, which needs no accelerations.
         filter: ``"butterworth"`` of second order, forward and back, or ``"savgol"``, polynomials of fourth order over a
@@ -169,7 +169,7 @@ def regress(
         unknowns: ``"base"``: combinations that forces are linear in (``problem.base_parameters``), without bounds and
             priors, so that masses may come out negative; ``"declared"``: the problem's Parameters with their bounds and
             priors, by nonlinear least squares: physical inertias, gains, friction laws that no number is linear in.
-        cutoff: of the filter [Hz]; None: the problem's own.
+        cutoff: cutoff of the filter [Hz]; default: the problem's own.
 
     Raises:
         ProblemError: for loops, constraints, free bodies, friction that depends on loads; a coordinate whose position

@@ -28,7 +28,7 @@ _LAGS = 4
 _SEEN = 1e-10
 """Share of the largest eigenvalue of the scaled information below which nothing is seen."""
 UNSEEN = 1e-4
-"""A parameter has no error if so much of its squared length lies in directions that are not seen."""
+"""A parameter has no standard error if this share of its squared length lies in unidentifiable directions."""
 
 
 def errors(rows: Sequence[Rows]) -> Array:
@@ -68,7 +68,8 @@ def spread(rows: Sequence[Rows]) -> Array:
 
 
 def covariance(rows: Sequence[Rows], weights: Array, known: Array | None = None) -> Array:
-    """H⁻¹ (S + P) H⁻¹ with S of scores that are correlated over some rows, and P the prior; NaN of what is not seen."""
+    """H⁻¹ (S + P) H⁻¹ with S of scores that are correlated over some rows, and P the prior; NaN where not
+    identifiable."""
     n = rows[0].slopes.shape[2]
     prior = np.zeros((n, n)) if known is None else known
     information, scatter = prior.copy(), prior.copy()
@@ -204,7 +205,7 @@ def _least(
         )
     if not found.success:
         raise ProblemError(
-            f"{problem.what}: the nonlinear regression has not converged; give guesses "
+            f"{problem.what}: the nonlinear regression has not converged; give initial values "
             'that are nearer, or unknowns="base"'
         )
     return found.x, found.active_mask

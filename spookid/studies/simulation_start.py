@@ -25,22 +25,22 @@ from spookid.results.result import Solution
 from spookid.transcription.factor import measured_noise
 
 Parameters: TypeAlias = Mapping[str, float] | Solution | None
-"""Values by name, instead of the problem's guesses; a Solution gives its estimates."""
+"""Values by name, instead of the problem's initial values; a Solution gives its estimates."""
 Initial: TypeAlias = Mapping[str, Any] | Solution | tuple[Any, Any] | None
 """Where a simulation starts: position [rad or m], or (position, rate), of each joint's coordinate by its name (those
 not named at rest, where their springs are); or arrays (q, v) of shapes (n_b, 7), (n_b, 6); or a Solution, for its first
-estimated state. None: the first state of the parameters if these are a Solution, else the initial guess from the
+estimated state. None: the first state of the parameters if these are a Solution, else the initial value from the
 recording, else all joints at rest."""
 
 _CLOSED = 1e-6
 """Largest violation, as ``Tracking.rows`` weighs it, of a loop that closes."""
 Noises: TypeAlias = Solution | Mapping[str, float] | None
-"""What is random: a Solution, for the noise it found; or sizes by name, disturbances of joints [N m/√Hz or N/√Hz] and
+"""Noise: a Solution, for its estimates; or values by name, process noise of joints [N m/√Hz or N/√Hz] and
 standard deviations of signals, of both where a signal is called like a joint. None: nothing is."""
 
 
 def noise_sizes(problem: Problem, noise: Noises) -> dict[str, float] | None:
-    """Sizes of noise by the names of coordinates, and of signals by ``measured_noise``; None if nothing is random."""
+    """Noise by the names of coordinates, and of signals by ``measured_noise``; None if nothing is random."""
     if noise is None:
         return None
     known = {freedom.label for freedom in problem.model.freedoms} | {o.signal for o in problem.channels}
@@ -51,7 +51,7 @@ def noise_sizes(problem: Problem, noise: Noises) -> dict[str, float] | None:
 
 
 def given_sizes(problem: Problem, noise: Noises) -> dict[tuple[str, str], float]:
-    """Sizes of noise by kind and name, whatever the problem has; those that are given by name are of both kinds."""
+    """Noise by kind and name, whatever the problem has; noise that is given by name counts for both kinds."""
     if isinstance(noise, Solution):
         return {(n.kind, m): n.density if n.kind == "disturbance" else n.std for n in noise.noise for m in n.names}
     for name, size in (noise or {}).items():

@@ -69,7 +69,7 @@ class Comparison(Tabular):
     predicted: Array
     """Simulated, continuous in time, (N, n_o)."""
     failure: str
-    """Why the simulation ended early; empty if it did not."""
+    """Reason if the simulation ended early; else empty."""
 
     def __repr__(self) -> str:
         return f"<Comparison on {self.name!r}: {quantity(self.duration, 's', 6)}{', failed' if self.failure else ''}>"
@@ -220,7 +220,7 @@ def _warned(job: Job) -> Iterator[None]:
 
 
 def _initial(problem: Problem, solution: Solution | None, index: int) -> Initial:
-    """The first state that was estimated for the same stretch of motion, if there is one."""
+    """The first state that was estimated for the same part of the motion, if there is one."""
     found: Iterable[Any] = solution.trajectories if solution else ()
     if problem.recordings:
         recording, slack = problem.recordings[index], 1e-6 * problem.step

@@ -1,4 +1,4 @@
-"""Several starts: guesses drawn at random, a solve from each, and the minima where they end.
+"""Several starts: initial values drawn at random, a solve from each, and the minima where they end.
 
 Each start is a point of a sweep over ``start``, so that they are solved in parallel, kept, and gone on with. The answer
 is the best that converged; where workers have found it, it is solved once more in whole. (Its figure is the waterfall
@@ -87,7 +87,7 @@ def _worse(point: SweepPoint, best: SweepPoint) -> str:
     """By how much a minimum is worse than the best one."""
     less = best.log_likelihood - point.log_likelihood
     if less <= _SAME:
-        return "It is as likely as the best, with other estimates: the data do not tell which."
+        return "It is as likely as the best, with other estimates: the data do not distinguish them."
     if math.isfinite(less):
         return f"It is not the answer: its log-likelihood is {number(less, 3)} below that of the best."
     times = point.cost.total / max(best.cost.total, 1e-300)
@@ -98,7 +98,7 @@ def planned(source: Source, count: int, seed: int) -> Plan:
     """So many starts of a problem.
 
     Raises:
-        ProblemError: for fewer than two, a seed that is none, or guesses that cannot be drawn.
+        ProblemError: for fewer than two, an invalid seed, or initial values that cannot be drawn.
     """
     for what, value, least in (("starts", count, 2), ("seed", seed, 0)):
         if not is_whole(value) or value < least:
@@ -112,7 +112,7 @@ def planned(source: Source, count: int, seed: int) -> Plan:
 def searched(
     plan: Plan, folder: Path | None, jobs: int | None, executor: Executor | None, seen: Seen
 ) -> tuple[dict[str, float], tuple[Basin, ...]]:
-    """Guesses of the best start, and where all ended.
+    """Initial values of the best start, and where all ended.
 
     Args:
         folder: where starts are kept as they are solved; None keeps none.

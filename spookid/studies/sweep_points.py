@@ -176,20 +176,20 @@ class SweepPoint(Listed):
     """One solve of a sweep."""
 
     values: Mapping[str, AxisValue]
-    """Of the axes, by their names."""
+    """Values of the axes, by their names."""
     status: Status | None
     """None if there is no solution, because an error kept the solve from its end."""
     message: str
-    """How the solve ended; the error if there is no solution."""
+    """Message of the solve; the error if there is no solution."""
     iterations: int
     cost: Cost
     parameters: Mapping[str, Estimate]
     seconds: float
     """Wall time of the whole solve [s]."""
     log_likelihood: float = math.nan
-    """NaN with a given state weight."""
+    """NaN with a given `state_weight`."""
     notices: tuple[str, ...] = ()
-    """Those of the solution that put it in doubt."""
+    """Warnings of the solution that put it in doubt."""
 
     @property
     def converged(self) -> bool:
@@ -216,7 +216,7 @@ class Sweep(Tabular):
     points: tuple[SweepPoint, ...]
     """One for every combination of the axes' values, the last axis changing fastest."""
     variant: Variant
-    """What was changed at all points alike."""
+    """Changes at all points."""
     versions: Mapping[str, str]
     assumptions: Mapping[str, str] = field(default_factory=dict)
     """Estimator, stepper, friction and noise in words, of what is no axis."""
@@ -254,7 +254,7 @@ class Sweep(Tabular):
 
     @property
     def doubted(self) -> list[str]:
-        """What puts answers in doubt, of the first few points and their number."""
+        """Warnings of the first few points, and their number."""
         doubts = [f"{point.place}: {notice}" for point in self.points for notice in point.notices]
         return [*doubts[:6], *([f"... and {len(doubts) - 6} more"] if len(doubts) > 6 else [])]
 
@@ -337,7 +337,7 @@ def solve_point(
     """Solve a variant of ``problem`` at a point of the grid; whatever goes wrong is in the answer.
 
     Args:
-        near: estimates of a neighbour to begin from; if that does not converge, the variant's own guesses do.
+        near: estimates of a neighbour to begin from; if that does not converge, from the variant's own initial values.
 
     Raises:
         KeyboardInterrupt: if the solve was interrupted.

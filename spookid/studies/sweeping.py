@@ -1,6 +1,6 @@
-"""Solving the points of a sweep: in parallel, each kept in a file once it is solved, so that a sweep can go on.
+"""Solving the points of a sweep: in parallel, each kept in a file once it is solved, so that a sweep can continue.
 
-What a sweep leaves behind: a small file for every point, so that it can go on, and the whole at the end.
+What a sweep leaves behind: a small file for every point, so that it can continue, and the whole at the end.
 
 ``points/*.json`` are written one by one as points are solved. ``sweep.json``, ``sweep.csv``, ``sweep.txt`` and the
 figures are written from them when all are there; until then ``sweep.json`` says that the sweep is not complete.
@@ -220,17 +220,16 @@ def sweep(
             a Problem cannot be sent to them, so the points of one are solved one after another in this process.
         over: values by the name of a setting (``step``, ``state_weight``, ``friction_width``, ``cutoff``, ``stepper``,
             ``friction``, ``backend``, ``max_iterations`` ...) or of a parameter, which is held at them.
-        folder: where to keep every point as it is solved, and the tables and figures at the end; a sweep that was
-            begun there continues. None keeps nothing.
+        folder: folder for the points, tables and figures; an interrupted sweep continues there. None keeps nothing.
         jobs: worker processes; by default as many as there are processors.
         executor: any executor of ``concurrent.futures`` instead of worker processes, such as one of a cluster.
             Its workers must find the problem file at the same path.
         seen: called with each point as it is known, and whether it was known before.
-        initial, fixed: guesses and parameters to hold at all points, as in ``Problem``.
+        initial, fixed: initial values and parameters to hold at all points, as in ``Problem``.
         settings: settings at all points, texts and numbers as in ``over``.
 
     Raises:
-        ProblemError: for an axis that is none, a value that the problem refuses, or a folder of something else.
+        ProblemError: for an unknown axis, a value that the problem refuses, or a folder with other content.
     """
     source = Source.of(problem, initial, fixed)
     source = replace(source, variant=source.variant.at(settings, source.problem))

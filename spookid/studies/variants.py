@@ -4,8 +4,8 @@ A study makes its fits by a ``Fit``. ``Chosen`` is what the fit of the problem i
 A ``Variant`` is what is changed: settings, parameters and initial values, by name.
 
 Initial values may be drawn at random: from a parameter's prior, its two bounds, or else a decade to either side of the
-guess. A parameter with a guess of zero is drawn by the size with which it would make up a tenth of what the recorded
-motion takes, of what its sensor shows, or, of a delay, of a period of the cutoff.
+guess. A parameter with an initial value of zero is drawn by the size with which it would make up a tenth of what the
+recorded motion takes, of what its sensor shows, or, of a delay, of a period of the cutoff.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _CHOICES = {"stepper": tuple(STEPPERS), "backend": BACKENDS, **CHOICES}
 _OPTIONS = {f.name: type(f.default) if isinstance(f.default, int) else float for f in fields(LevenbergMarquardt)}
 """Options of the solver, and of what kind each is."""
 _PART = 0.1
-"""What a parameter with a guess of zero is supposed to make up, as a share of the whole."""
+"""Assumed contribution of a parameter with initial value zero, as a share of the whole."""
 
 
 class Fit(Protocol):
@@ -129,7 +129,7 @@ class Variant:
     initial: Mapping[str, float] = field(default_factory=dict)
     """Initial values of parameters."""
     fixed: tuple[str, ...] = ()
-    """Parameters that keep their guess."""
+    """Parameters that keep their initial value."""
     seed: int = 0
     """Of initial values that are drawn."""
     chosen: Chosen | None = None
@@ -207,11 +207,11 @@ def drawn(
     """Initial values of a start, the same for the same seed; none for start 0, which has the problem's own.
 
     Args:
-        guesses: that go before the problem's own.
+        guesses: initial values that replace the problem's own.
         held: parameters whose initial values are not wanted.
 
     Raises:
-        ProblemError: for a start that is no whole number from 0 on, or a guess of zero whose size is not known.
+        ProblemError: for a start that is no whole number from 0 on, or an initial value of zero whose size is unknown.
     """
     if isinstance(start, str) or start < 0 or start != int(start):
         raise ProblemError(f"start is {start!r}; it takes 0, 1, 2 ...")
@@ -244,7 +244,7 @@ def _drawn(parameter: Parameter, guess: float, rng: np.random.Generator) -> floa
 
 
 def _size(problem: Problem, parameter: Parameter) -> float:
-    """Of a parameter with a guess of zero.
+    """Of a parameter with an initial value of zero.
 
     Raises:
         ProblemError: if it is not known.
@@ -254,16 +254,16 @@ def _size(problem: Problem, parameter: Parameter) -> float:
     size = next((_sizes(problem)[name] for name, own in copies.items() if parameter.name in own), math.inf)
     if not math.isfinite(size):
         raise ProblemError(
-            f"{problem.place}: {parameter.name!r} has a guess of 0, from which starts cannot be drawn by decades, and "
-            "neither the motion nor a sensor's offset tells its size; give it a prior or both bounds, or hold it"
+            f"{problem.place}: {parameter.name!r} has the initial value 0, which gives starts no scale, and "
+            "neither the motion nor a sensor's offset determines its size; give it a prior or both bounds, or hold it"
         )
     return size
 
 
 @lru_cache(maxsize=1)
 def _sizes(problem: Problem) -> dict[str, float]:
-    """With which each declared parameter makes up a tenth of the whole at the guesses; 0 if the motion does not depend
-    on it, infinite if that is not known."""
+    """With which each declared parameter makes up a tenth of the whole at the initial values; 0 if the motion does not
+    depend on it, infinite if that is not known."""
     from spookid.estimation.explained import Balance  # which few starts need
 
     shown = all_predicted(problem.channels, State.symbols(problem.model))

@@ -33,7 +33,7 @@ _TRIES = 3
 
 @dataclass(frozen=True)
 class Lost:
-    """In the place of a result: workers die at it."""
+    """Instead of a result: workers end at it."""
 
     reason: str
 
@@ -208,7 +208,7 @@ class Cluster(Executor):
     def __init__(self, client: Any, address: str) -> None:
         self._client, self._executor = client, client.get_executor(pure=False)
         self._gone = ProblemError(
-            f"the Dask scheduler at {address} is gone; once there is one, the same command goes on with what is kept"
+            f"the Dask scheduler at {address} is gone; with a new one, the same command continues from the kept results"
         )
         self._running = weakref.WeakSet[Future[Any]]()
         threading.Thread(target=self._watch, daemon=True).start()

@@ -162,7 +162,7 @@ class Table:
         """Aligned columns; those that are empty below their heading are left out.
 
         Args:
-            width: of a line at the most; what is wider is wrapped in the last column, or continues in the next line.
+            width: largest width of a line; longer rows are wrapped in the last column, or continue in the next line.
         """
         rows = [self.head, *self.rows] if self.head else list(self.rows)
         used = [i for i in range(len(rows[0])) if any(row[i] for row in self.rows or rows)]
@@ -381,9 +381,10 @@ def _cell(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def as_text(blocks: Iterable[Block]) -> str:
-    """For terminals, an empty line between blocks."""
-    return "\n\n".join(map(str, blocks))
+def as_text(blocks: Iterable[Block], width: int | None = None) -> str:
+    """For terminals, an empty line between blocks; those of several lines are as wide as they are."""
+    texts = [block.text(width) if isinstance(block, Table) else block for block in blocks]
+    return "\n\n".join(one if width is None or "\n" in one else "\n".join(wrapped(one, width)) for one in texts)
 
 
 def as_markdown(blocks: Iterable[Block]) -> str:

@@ -189,5 +189,7 @@ def test_too_few_rows_are_told():
             whole = super().equations(step)
             return Equations(whole.impulse, whole.hard[:5])
 
-    with pytest.raises(ProblemError, match="Stepper 'half' has 5 hard rows; it needs 12 that move the poses and one"):
+    with pytest.raises(
+        ProblemError, match="Stepper 'half' has 5 equality constraints; it needs 12 that move the poses and one"
+    ):
         swing(stepper=Half()).simulate(TRUTH, 1.0, inputs=drive(1.0))

@@ -342,6 +342,6 @@ def test_wrong_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["report", str(tmp_path / "nowhere")]) == 2
     assert "cannot be read" in capsys.readouterr().err
     (tmp_path / "solution.json").write_text("{}")
-    with pytest.raises(ProblemError, match="lacks 'schema'"):
+    with pytest.raises(ProblemError, match="has no 'schema'"):
         report.write(tmp_path)
     assert not (tmp_path / "report.html").exists()

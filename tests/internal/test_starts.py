@@ -91,7 +91,9 @@ def test_a_guess_of_zero_is_drawn_by_what_it_would_make_up() -> None:
     assert 0.5 * np.std(run.signals["theta"]) < np.abs(zeros).max() < np.std(run.signals["theta"])
     assert frictions.min() > 0
     placed = HingeAngle(pin, "theta", scale=1 + Parameter("s", 0.0))
-    with pytest.raises(ProblemError, match=r"'s' has a guess of 0, .* give it a prior or both bounds, or hold it"):
+    with pytest.raises(
+        ProblemError, match=r"'s' has the initial value 0, .* give it a prior or both bounds, or hold it"
+    ):
         problem.with_(observations=[placed]).solve(starts=3)
     assert drawn(problem.with_(observations=[placed]), 1, 0, {}, held=["s"])["s"] == 0
 
@@ -170,7 +172,9 @@ def test_minima_are_told_apart_and_what_failed_is_named() -> None:
     assert [one.starts for one in found] == [(2, 1), (3,), (0,), (4,), (5,)]
     assert [one.outcome for one in found] == ["converged"] * 3 + ["stalled", "failed"]
     assert found[0].message == Status.CONVERGED.advice
-    assert found[1].message.endswith("It is as likely as the best, with other estimates: the data do not tell which.")
+    assert found[1].message.endswith(
+        "It is as likely as the best, with other estimates: the data do not distinguish them."
+    )
     assert found[2].message.endswith("It is not the answer: its log-likelihood is 40.2 below that of the best. odd")
     assert found[3].message == Status.STALLED.advice
     assert found[4].message == "no solution"

@@ -271,7 +271,7 @@ def test_work_settings_and_friction() -> None:
     assert "1 recording, 100 steps, 1,203 unknowns (1,200 of states, 3 of parameters), 1,295 residuals" in text
     for part in ("build", "compile", "solve", "evaluate", "factorize", "rest"):
         assert f"{part} " in text
-    assert "backend lm, stepper spook, friction smooth, step h = 0.01 s, state weight κ = 100" in text
+    assert "backend lm, stepper spook, friction smooth, step h = 0.01 s, weight κ = 100" in text
     assert "dry friction" not in text
     rubbing = replace(s, sticking={"hinge": 0.25}, complementarity_residual=1e-9).summary(verbose=True)
     assert "hinge 25 % Largest distance from the exact law: 1e-09 N s or N m s." in " ".join(rubbing.split())

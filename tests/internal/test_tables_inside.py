@@ -141,8 +141,7 @@ def test_data_frames() -> None:
 def test_assumptions_follow_the_settings() -> None:
     problem = pendulum_problem()
     assert (
-        assumed(problem)["Noise"]
-        == "state weight κ = 100; errors of sensors white and normal, their sizes: theta one unit"
+        assumed(problem)["Noise"] == "weight κ = 100; errors of sensors white and normal, their sizes: theta one unit"
     )
     free = problem.with_(state_weight=None, stepper=Variational(), step=0.02)
     assert assumed(free)["Stepper"] == "variational, step h = 0.02 s"
@@ -178,7 +177,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 _SAID = {
     "simulate": "The simulation of 2 motions of up to 0.2 s completed; its rms difference",
-    "audit": "The step 0.01 s is fine enough",
+    "audit": "pendulum: the step 0.01 s is fine enough",
     "sweep": "All 2 points converged; the estimate that moves most is J",
     "profile": "J: The linearized interval holds",
     "crossvalidate": "On recordings it was not fitted to, pendulum costs",

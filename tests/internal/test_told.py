@@ -158,6 +158,7 @@ def test_an_analysis_that_fails_leaves_the_fit_and_is_told(monkeypatch: pytest.M
         assert (one.values, one["c"].std_err) == (solution.values, solution["c"].std_err)
         assert one.base_parameters == {}
         assert one.physical
-        told = "The result's base_parameters is not told: RuntimeError: .../function.cpp:1: variables [c] are free"
+        reason = "RuntimeError: .../function.cpp:1: variables [c] are free"
+        told = f"The result's base_parameters could not be computed: {reason}"
         assert one.notices == (*usual, told)
-    assert "base_parameters is not told" in (tmp_path / "res" / "summary.txt").read_text()
+    assert "base_parameters could not be" in (tmp_path / "res" / "summary.txt").read_text()

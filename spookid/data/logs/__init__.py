@@ -1,1 +1,1 @@
-"""Files of many formats: each reader makes columns with time stamps, and one place makes a recording of them."""
+"""Files of many formats: each reader makes columns with timestamps, and one place makes a recording of them."""

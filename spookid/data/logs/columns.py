@@ -1,4 +1,4 @@
-"""Columns by name with the stamps of their clock, as every reader makes them, and what a recording is made of them:
+"""Columns by name with the timestamps of their clock, as every reader makes them, and what a recording is made of them:
 units are converted to SI where they enter; an angle is in radians. Libraries that only some files need, and what
 their readers raise, in one sentence."""
 
@@ -55,7 +55,7 @@ class Clock:
     """Columns whose samples share timestamps."""
 
     place: str  # file, and topic or group, as messages begin
-    time: str  # name of the column of the stamps
+    time: str  # name of the column of the timestamps
     stamps: Any  # shape (N,), in seconds unless ``units`` says otherwise
     columns: Mapping[str, Any]  # column name to its samples, each shape (N,)
     units: Mapping[str, str] = field(default_factory=dict)

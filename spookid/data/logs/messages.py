@@ -155,7 +155,7 @@ def measured(clock: Clock, options: Options) -> Clock:
 
 
 def _numbers(value: Any, path: str) -> Iterator[tuple[str, float]]:
-    """Numbers in a message by their paths, but for stamps, covariances and what describes a matrix."""
+    """Numbers in a message by their paths, but for timestamps, covariances and what describes a matrix."""
     if isinstance(value, (bool, int, float, np.number, np.bool_)):
         yield path, float(value)
     elif _is_list(value):

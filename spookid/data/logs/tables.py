@@ -1,8 +1,8 @@
 """Tables of columns and named arrays in groups.
 
 NumPy archives (.npz), data frames of pandas, Parquet files through pyarrow; HDF5 files through h5py, and MATLAB files
-through SciPy, of version 7.3 through h5py. In groups it is the same which arrays are stamps, and which are signals of
-which clock.
+through SciPy, of version 7.3 through h5py. In groups it is the same which arrays are timestamps, and which are signals
+of which clock.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def read_parquet(options: Options, time: str, from_zero: bool) -> list[Clock]:
 
 
 def _chosen(options: Options, numeric: Mapping[str, bool], time: str) -> list[str]:
-    """Columns to read: those of stamps, and what was chosen or else all of numbers."""
+    """Columns to read: those of timestamps, and what was chosen or else all of numbers."""
     needed = {time: None, **dict.fromkeys([*options.own, *options.own.values(), *(options.signals or ())])}
     for name in needed:
         if name not in numeric and (name == time or whole(name) not in numeric):
@@ -215,7 +215,7 @@ def clocks(leaves: Mapping[str, Leaf], options: Options, time: str, separator: s
 
 
 def _stamps(name: str, leaves: Mapping[str, Leaf], time: str, separator: str) -> str | None:
-    """Path of the stamps in the group of an array, or in the nearest group around it that has some."""
+    """Path of the timestamps in the group of an array, or in the nearest group around it that has some."""
     *groups, _ = name.split(separator)
     paths = (separator.join([*groups[:depth], time]) for depth in range(len(groups), -1, -1))
     return next((path for path in paths if path in leaves), None)

@@ -272,7 +272,7 @@ def _number(decimal: str, text: str) -> float:
         return math.nan
     if decimal == ",":
         text = text.replace(".", "_").replace(",", ".")  # 1.234,5 and 1.234 are refused: who knows what they mean
-    return math.inf if "_" in text else float(text)  # Python reads 1_0 as 10; a data file hardly means that
+    return math.inf if "_" in text else float(text)  # Python reads 1_0 as 10; a data file barely means that
 
 
 _DATE = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)(Z|[+-]\d\d:?\d\d)?", re.ASCII)
