@@ -12,6 +12,7 @@ import numpy as np
 
 from spookid.argument_checks import LARGEST, is_number
 from spookid.errors import ProblemError, declared_at, is_text, shown
+from spookid.tables import table
 
 if hasattr(ca.GlobalOptions, "setNumpyMode"):
     # np.sin(parameter) is to give a casadi expression without a notice about CasADi's coming NumPy mode.
@@ -157,6 +158,12 @@ class Parameter(ca.SX):  # type: ignore[misc]
         facts = {"lower": self.lower, "upper": self.upper, "unit": self.unit}
         shown = [f"{name}={value!r}" for name, value in facts.items() if value not in (-math.inf, math.inf, "")]
         return f"Parameter({', '.join([repr(self.name), repr(self.guess), *shown])})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        head = ("parameter", "initial value", "lower", "upper", "unit", "note")
+        numbers = (table.number(x) if math.isfinite(x) else "" for x in (self.guess, self.lower, self.upper))
+        return table.Table(head, [(self.name, *numbers, self.unit, self.note)], left=(4, 5))._repr_html_()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         """A parameter is its symbol: copies are the same unknown."""
