@@ -161,9 +161,9 @@ class Parameter(ca.SX):  # type: ignore[misc]
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        head = ("parameter", "initial value", "lower", "upper", "unit", "note")
-        numbers = (table.number(x) if math.isfinite(x) else "" for x in (self.guess, self.lower, self.upper))
-        return table.Table(head, [(self.name, *numbers, self.unit, self.note)], left=(4, 5))._repr_html_()
+        limits = table.bounds(self.lower, self.upper)
+        row = (self.name, table.number(self.guess), table.superscripts(self.unit), limits, self.note)
+        return table.Table(("parameter", "initial value", "unit", "bounds", "note"), [row], left=(2, 3, 4))._repr_html_()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         """A parameter is its symbol: copies are the same unknown."""
