@@ -161,9 +161,9 @@ class Parameter(ca.SX):  # type: ignore[misc]
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        limits = table.bounds(self.lower, self.upper)
+        head, limits = ("parameter", "initial value", "unit", "bounds", "note"), table.bounds(self.lower, self.upper)
         row = (self.name, table.number(self.guess), table.superscripts(self.unit), limits, self.note)
-        return table.Table(("parameter", "initial value", "unit", "bounds", "note"), [row], left=(2, 3, 4))._repr_html_()
+        return table.Table(head, [row], left=(2, 3, 4))._repr_html_()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         """A parameter is its symbol: copies are the same unknown."""

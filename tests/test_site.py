@@ -23,7 +23,7 @@ from pages import ROOT
 
 SITE = Path(os.environ.get("SPOOKID_SITE", ROOT / "docs" / "_build" / "html"))
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-PAGES = sorted(str(path.relative_to(SITE)) for folder in ("docs", "results") for path in (SITE / folder).rglob("*.html"))
+PAGES = sorted(str(path.relative_to(SITE)) for part in ("docs", "results") for path in (SITE / part).rglob("*.html"))
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium"),
     pytest.mark.skipif(not PAGES, reason="the site is not built"),
@@ -87,7 +87,7 @@ def address() -> Iterator[str]:
 def seen(address: str, pages: list[str], widths: tuple[int, ...], query: str = "") -> dict[str, Any]:
     """What the browser measures on pages at widths [px], and the links that the search finds."""
     _Handler.probe = PROBE % json.dumps([pages, widths, query])
-    flags = "--headless --no-sandbox --disable-gpu --virtual-time-budget=600000 --dump-dom".split()
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=600000", "--dump-dom"]
     assert CHROMIUM
     dump = subprocess.run([CHROMIUM, *flags, address], capture_output=True, text=True, check=True).stdout
     (text,) = re.findall(r"<pre>(.*?)</pre>", dump, re.DOTALL)
