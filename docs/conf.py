@@ -26,6 +26,7 @@ sys.path.insert(0, str(ROOT))
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])  # for the cells of tutorials
 
 import spookid  # noqa: E402
+from spookid.tables.table import Listed  # noqa: E402
 
 project = "spookid"
 author = copyright = "spookid contributors"
@@ -78,7 +79,7 @@ nitpick_ignore_regex = [
     ),
     (
         "py:.*",
-        r"Array|Axes|Callable.*|Callback|Clock|Coordinates|DataFrame|FloatArray|Group|Holds|InitVar|Initial|Level"
+        r"Array|Axes|Callable.*|Callback|Clock|Coordinates|DataFrame|Figure|FloatArray|Group|Holds|InitVar|Initial|Level"
         r"|Literal.*|Mapping\[str|Mask|Noises|Parameters|Progress|TypeAliasForwardRef|PathLike|Executor|AxisValue",
     ),
     ("py:.*", r"At|Box|DryFriction|Hold|Influence|Kind|Loss|Mode|Mechanism|RobotFile|Seen|Sensitivities|ca\..*"),
@@ -98,6 +99,12 @@ nitpick_ignore_regex = [
 ]
 
 _PUBLIC = "|".join(set(spookid.__all__) - {"GROUND"})
+_PAGES = {
+    path.relative_to(ROOT).with_suffix("").as_posix(): path.read_text(encoding="utf-8")
+    for part in ("guide.md", "howto/*.md", "notebooks/*.md", "tutorials/*.md", "gallery/*.md")
+    for path in sorted((ROOT / "docs").glob(part))
+}
+"""Texts of pages with examples."""
 _TEXTS = ("attribute", "data", "property")
 """Kinds of objects with docstrings of plain text, in which a colon begins no section."""
 
@@ -115,7 +122,12 @@ _WRITTEN = {
 
 
 def prepare_docstring(_: Sphinx, what: str, name: str, item: object, options: Any, lines: list[str]) -> None:
-    """Turn sections into fields and public names into links; escape the bars of absolute values."""
+    """Turn sections into fields and public names into links; escape the bars of absolute values; say which pages use a
+    class."""
+    if what == "class":
+        uses = {page: text.count(f"{name.rpartition('.')[2]}(") for page, text in _PAGES.items()}
+        most = sorted(filter(uses.__getitem__, uses), key=uses.__getitem__, reverse=True)[:3]
+        lines += [f"Examples: {', '.join(f':doc:`/{page}`' for page in most)}.", ""] if most else []
     if what not in _TEXTS:
         lines[:] = GoogleDocstring(lines, what=what, name=name, obj=item, options=options).lines()
     for i, line in enumerate(lines):
@@ -125,7 +137,10 @@ def prepare_docstring(_: Sphinx, what: str, name: str, item: object, options: An
 
 
 def prepare_signature(_: Sphinx, what: str, name: str, item: Any, options: Any, text: str | None, back: str) -> Any:
-    """Show the arguments of ``__init__`` for a class, with types and defaults as declared."""
+    """Show the arguments of ``__init__`` for a class, with types and defaults as declared; none of a result, which
+    users do not make."""
+    if what == "class" and (item.__module__.startswith("spookid.results.") or issubclass(item, Listed)):
+        return "", back
     if what == "class" and (text == _ANY or issubclass(item, spookid.Joint)):
         text = ""
         if item.__init__ is not object.__init__:

@@ -151,8 +151,8 @@ def first_impact(poses: Array, dt: float, radius: float, level: float) -> tuple[
     return (m, corner, end) if slides and end - m >= 6 and others.min() > 8e-3 and before[2] < -0.4 else None
 
 
-def impacts(runs: list[Array], dt: float, radius: float, level: float) -> tuple[dict[str, tuple[float, float]], str]:
-    """Restitution and friction of the first impacts of some tosses, and what the fit says."""
+def first_impacts(runs: list[Array], dt: float, radius: float, level: float) -> Solution:
+    """The fit of the first impacts of some tosses."""
     chosen = [(k, hit) for k in FITTED if (hit := first_impact(runs[k], dt, radius, level))][:IMPACTS]
     body, e, mu = cube(), Parameter("e", 0.2, lower=0, upper=1), Parameter("mu", 0.2, lower=0, upper=1)
     given = [recording(runs[k][:end], dt, f"toss {k}") for k, (_, _, end) in chosen]
@@ -168,13 +168,18 @@ def impacts(runs: list[Array], dt: float, radius: float, level: float) -> tuple[
         for i in sorted({own for _, (_, own, _) in chosen})
     ]
     model = Model([body], constraints=hits, gravity=gravity(G))
+    return Problem("cube", model, given, sensors(body, 5e-4, 5e-3), step=dt).solve(estimator="noise")
+
+
+def impacts(runs: list[Array], dt: float, radius: float, level: float) -> tuple[dict[str, tuple[float, float]], str]:
+    """Restitution and friction of the first impacts of some tosses, and what the fit says."""
     began = time.process_time()
-    found = Problem("cube", model, given, sensors(body, 5e-4, 5e-3), step=dt).solve(estimator="noise")
+    found = first_impacts(runs, dt, radius, level)
     spent = time.process_time() - began
     values = {name: (found[name].estimate, found[name].std_err) for name in ("e", "mu")}
     print(found.status, values, spent, flush=True)
     told = ", ".join(f"{name} = {value:.3f} ± {error:.3f}" for name, (value, error) in values.items())
-    names = ", ".join(str(k) for k, _ in chosen)
+    names = ", ".join(motion.name.removeprefix("toss ") for motion in found.trajectories)
     said = (
         f"`Impact`s at the first impact of tosses {names}, in which one corner hits the table and slides on, fitted "
         f"together: {found.status.value}, {told} (one standard error; {spent:.0f} s). Sensors are said to be off by "

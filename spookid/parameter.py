@@ -12,6 +12,7 @@ import numpy as np
 
 from spookid.argument_checks import LARGEST, is_number
 from spookid.errors import ProblemError, declared_at, is_text, shown
+from spookid.tables import table
 
 if hasattr(ca.GlobalOptions, "setNumpyMode"):
     # np.sin(parameter) is to give a casadi expression without a notice about CasADi's coming NumPy mode.
@@ -157,6 +158,12 @@ class Parameter(ca.SX):  # type: ignore[misc]
         facts = {"lower": self.lower, "upper": self.upper, "unit": self.unit}
         shown = [f"{name}={value!r}" for name, value in facts.items() if value not in (-math.inf, math.inf, "")]
         return f"Parameter({', '.join([repr(self.name), repr(self.guess), *shown])})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        head, limits = ("parameter", "initial value", "unit", "bounds", "note"), table.bounds(self.lower, self.upper)
+        row = (self.name, table.number(self.guess), table.superscripts(self.unit), limits, self.note)
+        return table.Table(head, [row], left=(2, 3, 4))._repr_html_()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         """A parameter is its symbol: copies are the same unknown."""

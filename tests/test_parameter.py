@@ -34,6 +34,14 @@ def test_a_parameter_holds_its_facts():
     assert isinstance(J, ca.SX)
 
 
+def test_a_notebook_shows_what_it_is() -> None:
+    J = Parameter("J", 0.01, lower=1e-6, unit="kg m^2", note="arm <about its axle>")
+    assert repr(J) == "Parameter('J', 0.01, lower=1e-06, unit='kg m^2')"
+    html = J._repr_html_()
+    for text in ("<td", ">J<", ">0.01<", "≥ 1e-06<", ">kg m²<", ">arm &lt;about its axle&gt;<"):
+        assert text in html
+
+
 def test_bounds_are_infinite_by_default(a):
     assert (a.lower, a.upper) == (-math.inf, math.inf)
 

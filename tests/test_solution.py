@@ -52,6 +52,18 @@ def test_it_says_how_it_was_made(solution):
     assert math.isnan(solution.complementarity_residual)
 
 
+@pytest.mark.parametrize("name", ["fit", "convergence", "parameters", "influence"])
+def test_a_plot_is_a_figure_that_notebooks_show(drawn, solution, name):
+    figure = solution.plot(name)
+    assert figure.axes
+    assert figure._repr_png_().startswith(b"\x89PNG")
+
+
+def test_a_plot_that_is_none_is_refused_with_those_that_are(solution):
+    with pytest.raises(ProblemError, match=r"no figure 'fits'; there are fit, convergence, parameters, influence"):
+        solution.plot("fits")
+
+
 def test_sizes(solution):
     size = solution.size
     assert (size.recordings, size.steps, size.states, size.parameters) == (2, 51 + 30, (51 + 30) * 24, 3)

@@ -13,13 +13,13 @@ from importlib import import_module
 from multiprocessing import Pipe, get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from spookid.argument_checks import checked
 from spookid.data.logs.tables import read_npz
-from spookid.errors import ProblemError
+from spookid.errors import ProblemError, shown
 from spookid.files import beside, remove
 from spookid.kernels.thread_pool import processors
 from spookid.report import pictures
@@ -27,6 +27,9 @@ from spookid.report.summary import summarize
 from spookid.results import folders, schema
 from spookid.results.result import Solution
 from spookid.tables.table import Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MARKER = "solution.json"
 """The file that makes a folder a result folder."""
@@ -148,10 +151,24 @@ def _shown(solution: Solution) -> list[str]:
     return [name for name in _FIGURES if name != "starts.png" or solution.basins]
 
 
+def figure(solution: Solution, name: str) -> Figure:
+    """One of its figures. A notebook shows it without pyplot, too.
+
+    Raises:
+        ProblemError: for a name that is none.
+    """
+    there = [file.removesuffix(".png") for file in _shown(solution)]
+    if name not in there:
+        raise ProblemError(f"plot: no figure {shown(name)}; there are {', '.join(there)}")
+    module, function = _FIGURES[f"{name}.png"]
+    drawn = getattr(import_module(f"spookid.report.{module}"), function)(solution)
+    drawn._repr_png_ = partial(pictures.png, drawn)
+    return cast("Figure", drawn)
+
+
 def _drawn(name: str, solution: Solution) -> bytes:
-    """A figure of a module that loads Matplotlib, as PNG."""
-    module, function = _FIGURES[name]
-    return pictures.png(getattr(import_module(f"spookid.report.{module}"), function)(solution))
+    """A figure as PNG."""
+    return pictures.png(figure(solution, name.removesuffix(".png")))
 
 
 def _write(drawn: Mapping[str, bytes], solution: Solution, name: str, path: Path) -> None:

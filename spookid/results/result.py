@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields, replace
 from os import PathLike
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import casadi as ca
 
@@ -38,6 +38,9 @@ from spookid.solvers.status import Status, Timing
 from spookid.statistics.sensitivities import CONSTRAINED, Influence, Sensitivities, prior_share
 from spookid.statistics.weak_directions import UNSEEN
 from spookid.tables.table import Block, Listed, Tabular, superscripts, uncertain
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -373,6 +376,21 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
         values = ("estimate", "std_err", "unit", "initial", "lower", "upper", "at_bound", "fixed", "reason")
         names = (*values, "known_from", "from_prior", "scale")
         return [{"parameter": p.name, **{n: getattr(p, n) for n in names}} for p in self.parameters.values()]
+
+    def plot(self, name: str = "fit") -> Figure:
+        """A Matplotlib figure, which a notebook shows.
+
+        Args:
+            name: ``"fit"``: measured and estimated signals; ``"convergence"``: costs and parameters by iteration;
+                ``"parameters"``: estimates with intervals and bounds; ``"influence"``: how far each estimate
+                moves without a block of a recording; ``"starts"``: ends of several starts.
+
+        Raises:
+            ProblemError: for a name that is none.
+        """
+        from spookid.report.export import figure
+
+        return figure(self, name)
 
     def save(self, directory: str | PathLike[str], *, animate: bool = False) -> None:
         """Write the result folder, with animations if they are asked for; see ``spookid.report.export.save``."""

@@ -394,7 +394,8 @@ def as_markdown(blocks: Iterable[Block]) -> str:
 
 
 def as_html(blocks: Iterable[Block]) -> str:
-    """For notebooks; the first sentence is the title."""
-    title, *others = (b if isinstance(b, Table) else html.escape(b).replace("\n", "<br>") for b in blocks)
-    shown = (block._repr_html_() if isinstance(block, Table) else f"<p>{block}</p>" for block in others)
+    """For notebooks; the first sentence is the title. Texts of several lines are aligned."""
+    title, *others = (b if isinstance(b, Table) else html.escape(b) for b in blocks)
+    texts = "<p>{}</p>", "<pre>{}</pre>"
+    shown = (b._repr_html_() if isinstance(b, Table) else texts["\n" in b].format(b) for b in others)
     return "\n".join([f"<p><strong>{title}</strong></p>", *shown])
