@@ -13,12 +13,11 @@ resolve".
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from scipy import special
 
 from spookid.assembly.constants import WIDTH_SHARE
 from spookid.assembly.problem import Problem
@@ -27,8 +26,9 @@ from spookid.estimation.fitting import Start
 from spookid.estimation.identifiability import condensed_at
 from spookid.estimation.work import Work
 from spookid.kernels.arrays import Array
+from spookid.kernels.scipy_parts import special
 from spookid.parameter import Parameter
-from spookid.results.result import Solution
+from spookid.results.result import IterationRecord, Solution
 from spookid.results.values import FrictionWidth
 from spookid.solvers.status import Status
 
@@ -71,10 +71,20 @@ def with_estimated_widths(work: Work, first: Fit) -> Fit:
         last = work.run(held, Start(free.result, roughly=first.likelihood.carry is not None), free)
     else:  # where it begins no width is more likely than another
         last = first.with_(times=free.result.times, clocks=free.result.clocks)
+    last = last.with_(history=_without(unknown, last.result.history))
     if last.outcome.status is Status.CONVERGED:
         work.problem = held
         work.remarks.append(partial(_with_widths, found, partial(_added, free, last, unknown, found), first))
     return last
+
+
+def _without(unknown: Mapping[str, Parameter], history: Iterable[IterationRecord]) -> tuple[IterationRecord, ...]:
+    """Iterations without the widths, which are no parameters of the problem."""
+    own = {p.name for p in unknown.values()}
+    return tuple(
+        replace(one, parameters={name: value for name, value in one.parameters.items() if name not in own})
+        for one in history
+    )
 
 
 def _unknown(place: int, begun: float, unit: str) -> Parameter:
@@ -95,7 +105,7 @@ def _found(free: Fit, unknown: Mapping[str, Parameter], gain: float) -> dict[str
             found[label] = FrictionWidth(p.guess, error if told else p.guess, p.unit, told)
             continue
         if math.isinf(error):  # at a bound the likelihood falls off from there to where the estimate began
-            error = abs(p.guess - best) / math.sqrt(2 * gain)
+            error = abs(p.guess - best) / math.sqrt(2 * gain) or p.guess
         # Mean and variance of a normal distribution cut off at zero.
         capped = min(error, max(p.guess, best))
         x = best / capped
