@@ -58,6 +58,16 @@ def test_no_file_is_longer_than_can_be_read() -> None:
     assert [f"{p.relative_to(ROOT)}: {n}" for p, n in lengths.items() if n > 400] == []
 
 
+def test_functions_fit_a_screen() -> None:
+    long = [
+        f"{path.relative_to(ROOT)}: {node.name}, {node.end_lineno - node.lineno + 1} lines"
+        for path in (ROOT / "spookid").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and node.end_lineno - node.lineno >= 60
+    ]
+    assert long == []
+
+
 def named_numbers(tree: ast.Module) -> Iterator[str]:
     """Names in capitals, of a module, whose value has a number in it."""
     for node in tree.body:

@@ -108,12 +108,9 @@ def analyse(
     scatter = statistics.scatter.copy()
     if not free.tied:  # a bound says nothing of what nothing pushes against it
         open_ends = free.held & invisible(statistics.information, statistics.scatter, magnitudes)
-        free = FreeDirections(free.held & ~open_ends)
+        free, information = FreeDirections(free.held & ~open_ends), statistics.information
         # With these held, errors of others leave nothing of their scatter but rounding.
-        scatter[open_ends], scatter[:, open_ends] = (
-            statistics.information[open_ends],
-            statistics.information[:, open_ends],
-        )
+        scatter[open_ends], scatter[:, open_ends] = information[open_ends], information[:, open_ends]
     settled = free.settled(magnitudes)
     still = free.held | settled
     spectrum = Spectrum.of(statistics.information, scatter, magnitudes, free)

@@ -200,14 +200,7 @@ def expected_errors(
     Raises:
         ProblemError: for a problem with a given ``state_weight``, for unknown noise, and as ``Problem``.
     """
-    if not problem.estimates_noise:
-        raise ProblemError(
-            f"{problem.place}: Problem {problem.name!r} has a given state_weight, so that the noise is "
-            "unknown; leave it out to predict errors"
-        )
-    refuse_contacts(problem, "errors that are predicted")
-    if not (noise is None or isinstance(noise, (Solution, Mapping))):
-        raise ProblemError(f"{problem.place}: noise is {shown(noise)}; give sizes by name, or a solution")
+    _check(problem, noise)
     # What sticks and what slides follows from data; the smooth law says nearly the same of friction.
     problem = at_estimates(problem, known).with_(recordings=[planned], friction="smooth")
     fitted = noise if isinstance(noise, Solution) else known
@@ -252,6 +245,18 @@ def expected_errors(
         assumed(problem) if fitted is None else Chosen.by(fitted).assumed(problem),
         inertia_coordinates(problem),
     )
+
+
+def _check(problem: Problem, noise: Noises) -> None:
+    """Refuse a problem whose errors cannot be predicted."""
+    if not problem.estimates_noise:
+        raise ProblemError(
+            f"{problem.place}: Problem {problem.name!r} has a given state_weight, so that the noise is "
+            "unknown; leave it out to predict errors"
+        )
+    refuse_contacts(problem, "errors that are predicted")
+    if not (noise is None or isinstance(noise, (Solution, Mapping))):
+        raise ProblemError(f"{problem.place}: noise is {shown(noise)}; give sizes by name, or a solution")
 
 
 def _percent(share: float) -> str:

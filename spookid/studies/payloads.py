@@ -253,20 +253,13 @@ def payload(
     arm.check(solution)
     used = with_values(problem, recording)
     fixed = _at(problem, solution, used, dict(values or {}), cutoff)
-    frame, given = _frame(problem, body), np.full(len(PI), np.nan)
-    if known_mass is not None and not (math.isfinite(known_mass) and known_mass >= 0):
-        raise ProblemError(f"the known mass is {shown(known_mass)} kg; give a number from 0 on")
-    if known_mass is not None:
-        given[: 1 if known_mass else None] = known_mass  # of no payload all is zero
+    frame, given = _frame(problem, body), _given(known_mass)
     found = payload_rows(fixed, arm.names, frame.body, placed(frame, fixed.guess))
     limits = expected(problem, solution, found)
     fit = regress(found.rows, arm.belief, given, limits)
     quantities = _quantities(body, fit, known_mass)
     findings = list(findings_of(problem, solution, found, limits, fit, quantities, known_mass))
-    before, after = used.t[0] - recording.t[0], recording.t[-1] - used.t[-1]
-    ends = [f"{number(d, 2)} s at its {where}" for d, where in ((before, "beginning"), (after, "end")) if d > 0]
-    if ends:
-        findings.append(remarked(f"Where not all signals have values, the run is left out: {' and '.join(ends)}."))
+    findings += _cut(used, recording)
     return Payload(
         problem.name,
         body,
@@ -284,6 +277,26 @@ def payload(
         ArmKnowledge(arm.names, arm.estimates, fit.found),
         seconds=time.perf_counter() - began,
     )
+
+
+def _given(mass: float | None) -> Array:
+    """Inertial parameters of a payload with a known mass, NaN where they are unknown."""
+    given = np.full(len(PI), np.nan)
+    if mass is None:
+        return given
+    if not (math.isfinite(mass) and mass >= 0):
+        raise ProblemError(f"the known mass is {shown(mass)} kg; give a number from 0 on")
+    given[: 1 if mass else None] = mass  # of no payload all is zero
+    return given
+
+
+def _cut(used: Recording, recording: Recording) -> list[Finding]:
+    """What is left out at the ends of a recording."""
+    before, after = used.t[0] - recording.t[0], recording.t[-1] - used.t[-1]
+    ends = [f"{number(d, 2)} s at its {where}" for d, where in ((before, "beginning"), (after, "end")) if d > 0]
+    if not ends:
+        return []
+    return [remarked(f"Where not all signals have values, the run is left out: {' and '.join(ends)}.")]
 
 
 def _frame(problem: Problem, name: str) -> Frame:
