@@ -225,18 +225,15 @@ def expected_errors(
     data = (statistics.information - statistics.prior) / np.outer(scales, scales)
     values = np.array([problem.guess[p.name] for p in problem.free])
     magnitudes = np.array([magnitude(p, problem.guess[p.name]) for p in problem.free])
-    after, reasons, covariance = _errors(names, beforehand + data, magnitudes, free)
-    before = _errors(names, beforehand, magnitudes, free)[0]
+    before, after = (_errors(names, matrix, magnitudes, free) for matrix in (beforehand, beforehand + data))
     return ExpectedErrors(
         problem.name,
         float(planned.t[-1] - planned.t[0]),
         names,
         tuple(p.unit for p in problem.free),
         values,
-        np.where(np.isnan(before), math.inf, before),
-        after,
-        reasons,
-        covariance,
+        np.where(np.isnan(before[0]), math.inf, before[0]),
+        *after,
         beforehand,
         data,
         free.held,
