@@ -125,7 +125,8 @@ def prepare_docstring(_: Sphinx, what: str, name: str, item: object, options: An
     """Turn sections into fields and public names into links; escape the bars of absolute values; say which pages use a
     class."""
     if what == "class":
-        uses = {page: text.count(f"{name.rpartition('.')[2]}(") for page, text in _PAGES.items()}
+        call = re.compile(rf"\b{name.rpartition('.')[2]}\(")
+        uses = {page: len(call.findall(text)) for page, text in _PAGES.items()}
         most = sorted(filter(uses.__getitem__, uses), key=uses.__getitem__, reverse=True)[:3]
         lines += [f"Examples: {', '.join(f':doc:`/{page}`' for page in most)}.", ""] if most else []
     if what not in _TEXTS:

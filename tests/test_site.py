@@ -1,6 +1,6 @@
 """The built site in a real browser: pages fit, pictures load, formulas have a size, the search finds.
 
-Chromium and the site must be there: ``SPOOKID_SITE`` names its folder, ``docs/_build/html`` by default.
+Chromium must be there, and ``SPOOKID_SITE`` must name the folder of the site.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from pages import ROOT
 
-SITE = Path(os.environ.get("SPOOKID_SITE", ROOT / "docs" / "_build" / "html"))
+SITE = Path(os.environ.get("SPOOKID_SITE", os.devnull))
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 PAGES = sorted(str(path.relative_to(SITE)) for part in ("docs", "results") for path in (SITE / part).rglob("*.html"))
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium"),
-    pytest.mark.skipif(not PAGES, reason="the site is not built"),
+    pytest.mark.skipif("SPOOKID_SITE" not in os.environ, reason="SPOOKID_SITE is not set"),
 ]
 PROBE = """<!doctype html><body><script>
 const open = (page, width) => new Promise(done => {

@@ -52,7 +52,7 @@ def test_it_says_how_it_was_made(solution):
     assert math.isnan(solution.complementarity_residual)
 
 
-@pytest.mark.parametrize("name", ["fit", "convergence", "parameters", "influence"])
+@pytest.mark.parametrize("name", ["fit", "convergence", "parameters", "influence", "mechanism"])
 def test_a_plot_is_a_figure_that_notebooks_show(drawn, solution, name):
     figure = solution.plot(name)
     assert figure.axes

@@ -157,10 +157,11 @@ def figure(solution: Solution, name: str) -> Figure:
     Raises:
         ProblemError: for a name that is none.
     """
-    there = [file.removesuffix(".png") for file in _shown(solution)]
+    there = {file.removesuffix(".png"): _FIGURES[file] for file in _shown(solution)}
+    there |= {"mechanism": ("skeleton", "of_solution")} if solution.trajectories else {}
     if name not in there:
         raise ProblemError(f"plot: no figure {shown(name)}; there are {', '.join(there)}")
-    module, function = _FIGURES[f"{name}.png"]
+    module, function = there[name]
     drawn = getattr(import_module(f"spookid.report.{module}"), function)(solution)
     drawn._repr_png_ = partial(pictures.png, drawn)
     return cast("Figure", drawn)

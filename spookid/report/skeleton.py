@@ -9,9 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.spatial.transform import Rotation
 
+from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.report.pictures import COLOURS, GREY, WIDTH
+from spookid.results.result import Solution
 from spookid.results.trajectory import Trajectory
 from spookid.results.values import ConstraintOutline, JointOutline, Mechanism, Vector
 
@@ -241,6 +243,13 @@ def symbol(panel: Axes, kind: str, place: Array, foot: Array | None) -> None:
         panel.plot(*foot, "^", color="0.6", mfc="0.85", markersize=17, zorder=4.5)
     style: dict[str, Any] = {"color": "black", "mfc": "white", "markersize": 7, "zorder": 5}
     panel.plot(*place, marker=_MARKERS.get(kind, "D"), linestyle="none", **style)
+
+
+def of_solution(solution: Solution) -> Figure:
+    """The mechanism along the first recording."""
+    if solution.mechanism is None:
+        raise ProblemError("plot: the solution was saved without its mechanism; solve the problem again")
+    return mechanism(solution.mechanism, solution.trajectories[0])
 
 
 def mechanism(parts: Mechanism, trajectory: Trajectory) -> Figure:

@@ -383,7 +383,8 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
         Args:
             name: ``"fit"``: measured and estimated signals; ``"convergence"``: costs and parameters by iteration;
                 ``"parameters"``: estimates with intervals and bounds; ``"influence"``: how far each estimate
-                moves without a block of a recording; ``"starts"``: ends of several starts.
+                moves without a block of a recording; ``"starts"``: ends of several starts; ``"mechanism"``: bodies and
+                joints along the first recording.
 
         Raises:
             ProblemError: for a name that is none.
