@@ -57,6 +57,23 @@ def test_the_command_lists_what_it_would_make() -> None:
     assert subprocess.run([*command[:2], "nothing.md"], check=False, capture_output=True, cwd=ROOT).returncode == 2
 
 
+def claims() -> list[str]:
+    """Items of the paper in ``docs`` that name pages of results for their numbers."""
+    paper = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
+    items = re.findall(r"^- .*?(?=^- |^$|\Z)", paper, re.MULTILINE | re.DOTALL)
+    return [" ".join(item.split()) for item in items if "../results/" in item]
+
+
+@pytest.mark.parametrize("claim", claims())
+def test_numbers_of_the_paper_are_on_the_pages_that_it_names(claim: str) -> None:
+    pages = [path.read_text(encoding="utf-8") for path in PAGES if f"../results/{path.name}" in claim]
+    numbers = re.findall(r"\b\d[\d.,]*(?:e-?\d+)?(?<![.,])", re.sub(r"\(\[.*?\)\)|UR10e", "", claim))
+    assert pages
+    assert [
+        one for one in numbers if not any(re.search(rf"(?<![\d.]){re.escape(one)}(?!\d)", page) for page in pages)
+    ] == []
+
+
 def rows(paper: str) -> list[list[str]]:
     """Cells of the rows of a paper's table in the index: item, page, script, paper, spookid, verdict."""
     index = (ROOT / "results" / "README.md").read_text(encoding="utf-8")
