@@ -34,7 +34,7 @@ version = release = spookid.__version__
 extensions = ["sphinx.ext.autodoc", "myst_nb"]
 root_doc = "docs/index"
 include_patterns = ["docs/**", "results/*.md", "CONTRIBUTING.md", "CHANGELOG.md"]
-exclude_patterns = ["docs/_build", ".*"]
+exclude_patterns = ["docs/_build", "docs/paper.md", ".*"]  # the citations of the paper are for another program
 
 html_theme = "furo"
 html_static_path = ["_static"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
-    *(ROOT / name for name in ("README.md", "CHANGELOG.md")),
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "results/README.md", "results/evaluation.md")),
     *sorted(path for path in ROOT.glob("docs/**/*.md") if "_build" not in path.parts),
 ]
 SCRIPTS = sorted(ROOT.glob("problems/*.py"))
