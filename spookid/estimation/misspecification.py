@@ -121,6 +121,9 @@ def _experiment(
         if size.kind == "disturbance"
         for name, place in zip(size.names, size.places, strict=False)
     }
+    # Delays and offsets are not sought in sensors whose noise is correlated: their columns would be others.
+    known_noise = zip(channels, assembly.sigmas.tolist(), strict=True)
+    sigmas = {o.signal: np.inf if is_correlated(o) else sigma for o, sigma in known_noise}
     # Motors whose signal is known: their coordinate, signal, its place among the inputs, and gain.
     motors = (
         (m.label, m.signal, model.signals.index(m.signal), substitute(m.unit_effort, known).item())
@@ -132,12 +135,11 @@ def _experiment(
         tuple(Signals(_continuous(trajectory), sampled.acting.held) for trajectory, sampled in pairs),
         tuple((o.signal, o.unit) for o in channels),
         tuple((freedom.label, freedom.coordinate.effort) for freedom in tree),
-        dict(zip((o.signal for o in channels), assembly.sigmas.tolist(), strict=True)),
+        sigmas,
         impulses,
         all_efforts(assembly, point, trajectories),
         tuple(motors),
         frozenset(o.signal for o in channels if o.sensor.either_sign),
-        frozenset(o.signal for o in channels if is_correlated(o)),
         tuple(_apart(assembly, chain) for chain in range(len(trajectories))),
     )
 

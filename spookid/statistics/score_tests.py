@@ -85,8 +85,6 @@ class Experiment:
     """Coordinate, signal, the signal's place and gain of each motor."""
     uneven: frozenset[str] = frozenset()
     """Signals whose noise changes with the motion, as that of a quaternion's components: no tails are told of them."""
-    correlated: frozenset[str] = frozenset()
-    """Signals whose noise is correlated in time: no delays and offsets are sought in them, whose columns are others."""
     apart: tuple[Mapping[str, Array], ...] = ()
     """Per recording, of factors of samples between the steps by their name: how far each row's sample is from the
     nearest step, in steps, (count, rows)."""
@@ -336,8 +334,6 @@ def _not_white(condensed: Condensed, correlations: Sequence[whiteness.SerialCorr
 
 def _of_sensor(condensed: Condensed, experiment: Experiment, i: int) -> list[Alternative]:
     signal, unit = experiment.sensors[i]
-    if signal in experiment.correlated:
-        return []
     sigma, h, key = experiment.sigmas[signal], experiment.step, measured_noise(signal)
     rates = [-np.gradient(m.observed[:, i], h) / sigma for m in experiment.motions]
     ones = [np.full(len(m.observed), 1 / sigma) for m in experiment.motions]
