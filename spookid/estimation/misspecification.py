@@ -80,7 +80,8 @@ def misfit_findings(
 
 
 def _causes(found: Sequence[Misfit]) -> str:
-    return "; ".join(f"{one.words} ({abs(one.z):.0f} standard errors)" for one in found)
+    rivals = (f", or {one.rival}" * bool(one.rival) for one in found)
+    return "; ".join(f"{m.words} ({abs(m.z):.0f} standard errors{r})" for m, r in zip(found, rivals, strict=True))
 
 
 def _evidence(of_fit: ScoreTests, found: Sequence[Misfit]) -> dict[str, list[dict[str, object]]]:
