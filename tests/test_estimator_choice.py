@@ -3,6 +3,8 @@ spring, integrated exactly, without this package."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import casadi as ca
 import numpy as np
 import pytest
@@ -22,6 +24,7 @@ from spookid import (
     Recording,
     Solution,
     Spherical,
+    load_problem,
 )
 
 STEP, COUNT, STIFFNESS = 0.01, 2000, 40.0
@@ -68,18 +71,25 @@ def test_errors_cover_where_a_random_force_acts_and_the_sensor_errs_for_long(las
     assert np.max(far) < 3.5
 
 
-def test_deterministic_dynamics_without_a_random_force_are_sharper_than_estimated_noise() -> None:
+def test_correlated_noise_without_a_random_force_is_recognized_and_sharper_than_white_noise() -> None:
     recording = recorded(0, 0.0, 1e-3, 0.05)
     chosen, noisy = solved(recording), solved(recording, estimator="noise")
     assert chosen.choice is not None
-    assert chosen.choice.is_hard
+    assert chosen.choice.correlation_times["x"] == pytest.approx(0.05, rel=0.2)
     assert max(offs(chosen)) < 3
     for name in TRUTH:
         assert chosen[name].std_err < noisy[name].std_err / 1.5
+
+
+def test_errors_of_chosen_deterministic_dynamics_include_process_noise() -> None:
+    problem = load_problem(Path(__file__).parents[1] / "problems" / "pendulum.py")
+    chosen = problem.solve()
+    assert chosen.choice is not None
+    assert chosen.choice.is_hard
     assert "effect of process noise" in " ".join(chosen.summary().split())
-    asked = solved(recording, estimator="hard")
+    asked = problem.solve(estimator="hard")
     assert "effect of process noise" not in " ".join(asked.summary().split())
-    assert asked["m"].std_err < chosen["m"].std_err
+    assert asked["J"].std_err < chosen["J"].std_err
 
 
 def test_errors_of_deterministic_dynamics_are_not_taken_for_sharper_in_white_noise() -> None:

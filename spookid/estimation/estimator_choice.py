@@ -64,17 +64,18 @@ def choose_estimator(work: Work, first: Fit) -> Fit:
         return chosen(Choice("noise", doubt))
     if first.likelihood.carry is not None:  # what two estimators differ by is known at their ends
         return choose_estimator(work, work.finished(first))
-    if (found := correlated_noise(work, first)) is not None:
+    found, last = correlated_noise(work, first)
+    if found is not None:
         work.remarks.append(lambda solution: solution.with_findings(lambda: [found.finding]))
         own = with_correlation(problem, found.times)
-        lasting = work.run(own, Start(first.result), first)
+        last = lasting = work.run(own, Start(first.result), last)
         random = [noise for noise in lasting.result.noise if noise.kind == "disturbance" and noise.unit != "m/s"]
         if lasting.result.status is Status.CONVERGED and (doubt := first.clock.time(partial(_doubt, lasting, random))):
             work.problem = own
             return chosen(Choice("noise", f"with correlated {found.words}: {doubt}", {}, found.times), lasting)
     hard = problem.with_(estimator="hard")
     try:
-        second = with_impacts_at_rest(work, work.run(hard, Start(first.result), first))
+        second = with_impacts_at_rest(work, work.run(hard, Start(first.result), last))
     except KeyboardInterrupt:
         second = None
     if second is None or second.result.status is Status.INTERRUPTED:

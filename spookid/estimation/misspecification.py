@@ -80,7 +80,8 @@ def misfit_findings(
 
 
 def _causes(found: Sequence[Misfit]) -> str:
-    return "; ".join(f"{one.words} ({abs(one.z):.0f} standard errors)" for one in found)
+    rivals = (f", or {one.rival}" * bool(one.rival) for one in found)
+    return "; ".join(f"{m.words} ({abs(m.z):.0f} standard errors{r})" for m, r in zip(found, rivals, strict=True))
 
 
 def _evidence(of_fit: ScoreTests, found: Sequence[Misfit]) -> dict[str, list[dict[str, object]]]:
@@ -121,6 +122,9 @@ def _experiment(
         if size.kind == "disturbance"
         for name, place in zip(size.names, size.places, strict=False)
     }
+    # Delays and offsets are not sought in sensors whose noise is correlated: their columns would be others.
+    known_noise = zip(channels, assembly.sigmas.tolist(), strict=True)
+    sigmas = {o.signal: np.inf if is_correlated(o) else sigma for o, sigma in known_noise}
     # Motors whose signal is known: their coordinate, signal, its place among the inputs, and gain.
     motors = (
         (m.label, m.signal, model.signals.index(m.signal), substitute(m.unit_effort, known).item())
@@ -132,12 +136,11 @@ def _experiment(
         tuple(Signals(_continuous(trajectory), sampled.acting.held) for trajectory, sampled in pairs),
         tuple((o.signal, o.unit) for o in channels),
         tuple((freedom.label, freedom.coordinate.effort) for freedom in tree),
-        dict(zip((o.signal for o in channels), assembly.sigmas.tolist(), strict=True)),
+        sigmas,
         impulses,
         all_efforts(assembly, point, trajectories),
         tuple(motors),
         frozenset(o.signal for o in channels if o.sensor.either_sign),
-        frozenset(o.signal for o in channels if is_correlated(o)),
         tuple(_apart(assembly, chain) for chain in range(len(trajectories))),
     )
 

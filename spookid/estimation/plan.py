@@ -206,7 +206,7 @@ STAGES = (
     ),
     Stage(
         "deterministic dynamics",
-        "without process noise,",
+        "with correlated noise of sensors, then without process noise,",
         lambda w: _is_likelihood(w) and DETERMINISTIC not in w.problem.scheme.refuses,
         _on_fit(_choose),
         "if that found is not white",

@@ -55,11 +55,12 @@ class Correlated:
         return Finding("noise.correlated", tuple(self.times), evidence, effect, advice=advice)
 
 
-def correlated_noise(work: Work, white: Fit) -> Correlated | None:
-    """Correlation times that make the data more likely than white noise of the same problem; None if none do."""
+def correlated_noise(work: Work, white: Fit) -> tuple[Correlated | None, Fit]:
+    """Correlation times that make the data more likely than white noise of the same problem, if any do; and the fit
+    that was made to find them, or the one with white noise."""
     problem, intervals = white.assembly.problem, dict(_candidates(white))
     if not intervals:
-        return None
+        return None, white
     sought = {
         sensor: Parameter(f"correlation_time_{sensor.signals[0]}", 3 * dt, lower=dt / _ONCE, unit="s")
         for sensor, dt in intervals.items()
@@ -68,16 +69,16 @@ def correlated_noise(work: Work, white: Fit) -> Correlated | None:
     try:
         fit = work.run(trial(problem, sensors, estimator="noise"), Start(white.result), white)
     except ProblemError:  # the stepper, or the distance of samples, lets no noise be correlated
-        return None
+        return None, white
     gain = (fit.result.log_likelihood or math.nan) - (white.result.log_likelihood or math.nan)
     if fit.result.status is not Status.CONVERGED or not gain > float(special.chdtri(len(sought), FALSE_ALARMS)) / 2:
-        return None
+        return None, fit
     times = {}
     for sensor, dt in intervals.items():
         tau = fit.result[sought[sensor].name]
         if tau.estimate**2 > SURE * dt * tau.std_err:  # errors by which the correlation, exp(−Δt/τ), is not zero
             times.update(dict.fromkeys(sensor.signals, tau.estimate))
-    return Correlated(times, gain) if times else None
+    return (Correlated(times, gain) if times else None), fit
 
 
 def with_correlation(problem: Problem, times: Mapping[str, float]) -> Problem:

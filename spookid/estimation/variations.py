@@ -21,10 +21,8 @@ from spookid.records import dataclass
 from spookid.solvers.rows import Columns, LinearizedFactor
 from spookid.statistics.condensing import Condensed, products
 from spookid.statistics.likelihood import States
-from spookid.statistics.score_tests import (
-    MISSING,
-    Alternative,
-)
+from spookid.statistics.score_tests import Alternative
+from spookid.statistics.whiteness import MISSING
 from spookid.transcription.factor import Factor
 from spookid.transcription.transcription import Point
 

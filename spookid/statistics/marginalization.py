@@ -87,6 +87,8 @@ def _values(search: Search, i: int, along: Array) -> list[_Value]:
     for _ in range(_MOST):
         if _is_end(found) or (value := _at(search, i, along, found[-1].log + _STEP)) is None:
             break
+        if value.depth < found[-1].depth and _risen(found) > 1:  # the parameters' step is too long to be linear
+            break
         found.append(value)
         if len(found) == 3 and _flat(found[:2]) and _flat(found[1:]):
             del found[0]
@@ -98,9 +100,14 @@ def _flat(two: list[_Value]) -> bool:
     return abs(two[0].depth - two[1].depth) < _FLAT
 
 
+def _risen(values: list[_Value]) -> float:
+    """By how much −log L of the last of some values is above the least."""
+    return values[-1].depth - min(v.depth for v in values)
+
+
 def _is_end(values: list[_Value]) -> bool:
     """True if the last of some values is unlikely, and adds little to the variances."""
-    if values[-1].depth - min(v.depth for v in values) < _UNLIKELY:
+    if _risen(values) < _UNLIKELY:
         return False
     with_it, without = (np.diag(_mixed(some)) for some in (values, values[:-1]))
     return bool(np.all(np.abs(with_it - without) <= _NEGLIGIBLE * without))

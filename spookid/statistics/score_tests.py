@@ -25,8 +25,9 @@ from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.solvers.rows import Columns, LinearizedFactor
 from spookid.statistics import whiteness
+from spookid.statistics.actuators import DELAY, LAG, causes, delays
 from spookid.statistics.condensing import Condensed
-from spookid.statistics.whiteness import Misfit, Tails, limit, tails_of
+from spookid.statistics.whiteness import Misfit, Tails, limit, said, tails_of
 from spookid.transcription.factor import Group, measured_noise
 
 _MOST = 3
@@ -35,8 +36,6 @@ _INDEPENDENT = {True: 1e-4, False: 1e-2}
 """Share of what states leave of a column's square that parameters must leave, too, or it is no alternative of its own:
 what motion, parameters and the equations of motion make up together is left with the disturbance itself. More, if what
 the alternative does to the volume of the states is not known."""
-MISSING = "missing or too much"
-"""In words of an alternative: one of both is said, by the sign of its size."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +84,6 @@ class Experiment:
     """Coordinate, signal, the signal's place and gain of each motor."""
     uneven: frozenset[str] = frozenset()
     """Signals whose noise changes with the motion, as that of a quaternion's components: no tails are told of them."""
-    correlated: frozenset[str] = frozenset()
-    """Signals whose noise is correlated in time: no delays and offsets are sought in them, whose columns are others."""
     apart: tuple[Mapping[str, Array], ...] = ()
     """Per recording, of factors of samples between the steps by their name: how far each row's sample is from the
     nearest step, in steps, (count, rows)."""
@@ -143,16 +140,8 @@ def _strongest(answers: _Answers, coarser: Callable[[], ScoreTests | None]) -> l
         common = answers.of(known.words)  # the coarser fit may hold what no data see
         if common.words == known.words:
             answers, found = common, common.strongest(known)
-    return [Misfit(_said(*answers.words[i], size), z, change) for i, size, z, change in found]
-
-
-def _said(words: str, unit: str, size: float) -> str:
-    """Words with the size, times in milliseconds, shares in percent, of what may be missing or too much with what it
-    is."""
-    if MISSING in words:
-        words, size = words.replace(MISSING, "missing" if size > 0 else "too much"), abs(size)
-    scale, unit = {"s": (1000, "ms"), "%": (100, "%")}.get(unit, (1, unit))
-    return words.replace("{}", f"{scale * size:.2g} {unit}".rstrip())
+    told = ([said(*answers.words[i], size) for i, size in meant] for meant, *_ in found)
+    return [Misfit(words[0], z, change, *words[1:]) for words, (_, z, change) in zip(told, found, strict=True)]
 
 
 def _tested(condensed: Condensed, alternatives: Sequence[Alternative], volumes: Array) -> _Answers:
@@ -226,6 +215,11 @@ def _heterogeneity(
     return tuple(words[i] for i in kept.tolist()), before, *of_kept
 
 
+_Told = tuple[list[tuple[int, float]], float, Array]
+"""Numbers and sizes of an alternative and of one that tells half of the same or more; standard errors; change of the
+parameters."""
+
+
 @dataclass(frozen=True, eq=False)
 class _Answers:
     """What the residuals of one fit say to m alternatives, whose columns lose states and parameters."""
@@ -245,10 +239,9 @@ class _Answers:
     steps: Array
     """Change of the parameters per size of each, the other way, (n_p, m)."""
 
-    def strongest(self, coarse: _Answers) -> list[tuple[int, float, float, Array]]:
-        """Number, size, standard errors and change of the parameters of what is told, by this fit with steps of h/2 and
-        one with h, or itself; each law once."""
-        found: list[tuple[int, float, float, Array]] = []
+    def strongest(self, coarse: _Answers) -> list[_Told]:
+        """What is told by this fit with steps of h/2 and one with h, or itself; each law once."""
+        found: list[_Told] = []
         fine = self
         while len(found) < _MOST:
             squares, z = np.diag(fine.gram), fine.scores
@@ -256,12 +249,23 @@ class _Answers:
             sizes, without = fine.pulls / np.where(own, squares, 1.0), z + (z - coarse.scores) / 3
             doubt = limit(1) / np.sqrt(np.where(own, squares, 1.0))
             own &= (self.sizes[:, 0] - doubt < sizes) & (sizes < self.sizes[:, 1] + doubt)
-            own &= ~np.isin(np.array([words for words, _ in self.words]), [self.words[i][0] for i, *_ in found])
+            own &= ~np.isin(
+                np.array([words for words, _ in self.words]), [self.words[meant[0][0]][0] for meant, *_ in found]
+            )
             own &= (np.minimum(np.abs(z), np.abs(without)) > self.limits) & (z * without > 0)
             if not np.any(own):
                 break
             best = int(np.argmax(np.where(own, np.abs(z), 0.0)))
-            found.append((best, float(sizes[best]), float(z[best]), -fine.steps[:, best] * sizes[best]))
+            if LAG in self.words[best][0]:
+                late = own & [DELAY in words for words, _ in self.words] & (z**2 > z[best] ** 2 - limit(1) ** 2)
+                best = int(np.argmax(np.where(late, np.abs(z), 0.0))) if np.any(late) else best
+            meant = [(best, float(sizes[best]))]
+            shared = fine.gram[best] ** 2 / np.where(own, squares, 1.0) / squares[best]
+            own &= (shared > 0.5) & (z**2 > z[best] ** 2 / 2) & [words != self.words[best] for words in self.words]
+            if np.any(own):
+                rival = int(np.argmax(np.where(own, np.abs(z), 0.0)))
+                meant.append((rival, float(sizes[rival])))
+            found.append((meant, float(z[best]), -fine.steps[:, best] * sizes[best]))
             fine, coarse = fine.less(best), coarse.less(best)
         return found
 
@@ -336,26 +340,16 @@ def _not_white(condensed: Condensed, correlations: Sequence[whiteness.SerialCorr
 
 def _of_sensor(condensed: Condensed, experiment: Experiment, i: int) -> list[Alternative]:
     signal, unit = experiment.sensors[i]
-    if signal in experiment.correlated:
-        return []
     sigma, h, key = experiment.sigmas[signal], experiment.step, measured_noise(signal)
     rates = [-np.gradient(m.observed[:, i], h) / sigma for m in experiment.motions]
     ones = [np.full(len(m.observed), 1 / sigma) for m in experiment.motions]
-    late = _delays([m.observed[:, i] for m in experiment.motions], h)
+    late = delays([m.observed[:, i] for m in experiment.motions], h)
     return [
         Alternative(
             f"{signal} lags by about {{}}: a delay?", "s", _rows(condensed, Group.OBSERVATION, key, rates), late
         ),
         Alternative(f"{signal} is off by about {{}}: an offset?", unit, _rows(condensed, Group.OBSERVATION, key, ones)),
     ]
-
-
-def _delays(signals: Sequence[Array], step: float) -> tuple[float, float]:
-    """Plausible delays of a signal [s]: none is negative, for of two sensors either lags; none is longer than the time
-    in which the signal changes, or a shift in time would be another motion."""
-    changes = np.concatenate([np.gradient(one, step) for one in signals])
-    apart = np.concatenate([one - one.mean() for one in signals])
-    return 0.0, float(np.sqrt(np.mean(apart**2) / (np.mean(changes**2) or 1.0)))
 
 
 def _of_coordinate(condensed: Condensed, experiment: Experiment, j: int) -> list[Alternative]:
@@ -371,17 +365,16 @@ def _of_coordinate(condensed: Condensed, experiment: Experiment, j: int) -> list
 
 
 def _of_motor(condensed: Condensed, experiment: Experiment, m: int) -> list[Alternative]:
-    """Late, or early: an input that moves between its samples is taken as held, half an interval late."""
+    """What its drive may do."""
     driven, signal, place, gain = experiment.motors[m]
-    scale = experiment.step * gain / experiment.impulses.get(driven, np.inf)
+    scale = -experiment.step * gain / experiment.impulses.get(driven, np.inf)
     inputs = [motion.inputs[:, place] for motion in experiment.motions]
-    slopes = [scale * np.gradient(one, experiment.step) for one in inputs]
-    late = _delays(inputs, experiment.step)
-    words = {
-        f"{signal} acts on {driven} late by about {{}}: a delay?": slopes,
-        f"{signal} acts on {driven} early by about {{}}: does it move between its samples?": [-s for s in slopes],
-    }
-    return [Alternative(w, "s", _rows(condensed, Group.STATE, driven, s), late) for w, s in words.items()]
+    return [
+        Alternative(
+            one.words, one.unit, _rows(condensed, Group.STATE, driven, [scale * c for c in one.changes]), one.sizes
+        )
+        for one in causes(signal, driven, inputs, experiment.step)
+    ]
 
 
 def _rows(condensed: Condensed, group: Group, noise: str, values: Sequence[Array]) -> tuple[Columns, ...]:

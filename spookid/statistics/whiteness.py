@@ -35,6 +35,8 @@ _FAMILIES = 4
 """Tails, alternatives, recordings, whiteness: each may raise so large a part of the false alarms."""
 _FAR = 5.0
 """Times the noise, by the median of the residuals, from which on a sample is an outlier."""
+MISSING = "missing or too much"
+"""In words of an alternative: one of both is said, by the sign of its size."""
 _GROWS = 4.0
 """Factor by which a step twice as long makes the fourth power of what it does not predict larger at the least; that of
 h² grows by 256."""
@@ -49,6 +51,17 @@ class Misfit:
     """Standard errors."""
     change: Array
     """Of the parameters to first order if the model had it, (n_p,)."""
+    rival: str = ""
+    """Another one that tells half of the same or more; empty if there is none."""
+
+
+def said(words: str, unit: str, size: float) -> str:
+    """Words with the size, times in milliseconds, shares in percent, of what may be missing or too much with what it
+    is."""
+    if MISSING in words:
+        words, size = words.replace(MISSING, "missing" if size > 0 else "too much"), abs(size)
+    scale, unit = {"s": (1000, "ms"), "%": (100, "%")}.get(unit, (1, unit))
+    return words.replace("{}", f"{scale * size:.2g} {unit}".rstrip())
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,74 @@
+"""What an actuator may do to its input that a model lacks: delays, a first-order lag, a power law, saturation.
+
+Each is a change of the input per unit of its size, to first order where the size is zero. A first-order lag is that of
+a few time constants: at zero it could not be told from a delay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from spookid.kernels.arrays import Array
+from spookid.records import dataclass
+
+_LAGS = (3, 10, 30)
+"""Time constants of a first-order lag, in steps."""
+DELAY, LAG = "a delay?", "a first-order lag"
+"""In words of causes: the first is told where both say the same."""
+_LARGE = 0.8
+"""Share of the largest input from which on it may saturate."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cause:
+    """One change of an input."""
+
+    words: str
+    """With the size in the place of {}."""
+    unit: str
+    changes: tuple[Array, ...]
+    """Of the input at each step of each recording per unit of the size, (N,)."""
+    sizes: tuple[float, float]
+    """Least and largest plausible size."""
+
+
+def causes(signal: str, driven: str, inputs: Sequence[Array], step: float) -> Iterator[Cause]:
+    """What may be the matter with a signal that acts on a coordinate. ``inputs``: at each step of each recording."""
+    slopes, late = [np.gradient(one, step) for one in inputs], delays(inputs, step)
+    acts = f"{signal} acts on {driven}"
+    # An input that moves between its samples is taken as held, half an interval late.
+    yield Cause(f"{acts} late by about {{}}: {DELAY}", "s", tuple(-s for s in slopes), late)
+    early = f"{acts} early by about {{}}: does it move between its samples?"
+    yield Cause(early, "s", tuple(slopes), late)
+    largest = max(float(np.max(np.abs(one), initial=0.0)) for one in inputs)
+    if not any(np.ptp(one) for one in inputs):
+        return
+    for steps in _LAGS:
+        tau = steps * step
+        lagging = tuple((_lagged(one, steps) - one) / tau for one in inputs)
+        yield Cause(f"{acts} with {LAG} of about {{}}: the drive, its filter?", "s", lagging, (0.0, 2 * tau))
+    powers = tuple(one * np.log(np.where(one == 0, 1.0, np.abs(one) / largest)) for one in inputs)
+    curved = f"{acts} with an exponent that is off by about {{}}: is its effect proportional?"
+    yield Cause(curved, "", powers, (-1.0, np.inf))
+    beyond = tuple(-np.sign(one) * np.maximum(np.abs(one) - _LARGE * largest, 0.0) for one in inputs)
+    yield Cause(f"{acts} {{}} less than proportionally where it is large: does it saturate?", "%", beyond, (0.0, 1.0))
+
+
+def delays(signals: Sequence[Array], step: float) -> tuple[float, float]:
+    """Plausible delays of a signal [s]: none is negative, for of two sensors either lags; none is longer than the time
+    in which the signal changes, or a shift in time would be another motion."""
+    changes = np.concatenate([np.gradient(one, step) for one in signals])
+    apart = np.concatenate([one - one.mean() for one in signals])
+    return 0.0, float(np.sqrt(np.mean(apart**2) / (np.mean(changes**2) or 1.0)))
+
+
+def _lagged(values: Array, steps: float) -> Array:
+    """What a first-order lag of so many steps makes of values that are held, from rest at the first, (N,)."""
+    share, found = -np.expm1(-1 / steps), np.empty_like(values, dtype=np.float64)
+    state = float(values[0])
+    for k, value in enumerate(values.tolist()):
+        found[k] = state
+        state += share * (value - state)
+    return found

@@ -1,0 +1,56 @@
+"""Whether what an actuator does to its input is named: twins of a driven mass on a spring, integrated exactly, whose
+drive has a power law, a first-order lag, or saturates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy.linalg import expm
+from test_estimator_choice import COUNT, STEP, STIFFNESS, TRUTH
+
+from spookid import GROUND, Body, JointPosition, Model, Motor, Parameter, Prismatic, Problem, Recording, Solution
+
+Law = Callable[[np.ndarray], np.ndarray]
+
+
+def driven(seed: int, law: Law, lag: float = 0.0) -> Recording:
+    """A force of 40 random levels that acts by a law, with a lag [s]; a white random force, an error of the sensor."""
+    rng, t = np.random.default_rng(seed), STEP * np.arange(COUNT)
+    f = np.repeat(rng.uniform(-3, 3, 40), COUNT // 40)
+    acting, x, shown, fine = law(f), np.zeros(2), np.zeros(COUNT), 8
+    rates = np.array([[0, 1, 0], [-STIFFNESS / TRUTH["m"], -TRUTH["b"] / TRUTH["m"], 1 / TRUTH["m"]], [0, 0, 0]])
+    onward, share, force = expm(rates * STEP / fine), -np.expm1(-STEP / fine / lag) if lag else 1.0, float(acting[0])
+    for k in range(COUNT):
+        shown[k] = x[0]
+        for kick in rng.normal(0.0, 0.02 * np.sqrt(STEP / fine) / TRUTH["m"], fine):
+            force += share * (acting[k] - force)
+            x = onward[:2, :2] @ x + onward[:2, 2] * force + np.array([0.0, kick])
+    return Recording(t, {"f": f, "x": shown + 1e-4 * rng.normal(size=COUNT)}, name="twin")
+
+
+def solved(recording: Recording) -> Solution:
+    m, b = Parameter("m", 1.5, lower=0.1), Parameter("b", 0.7, lower=0)
+    car, K = Body("car", mass=m, inertia=(1, 1, 1)), Parameter("K", 0.8, lower=0.1)
+    slide = Prismatic("slide", GROUND.frame(), car.frame(), viscous=b, stiffness=STIFFNESS)
+    model = Model([car], [slide], [Motor(slide, "f", gain=K, hold="previous")], gravity=(0, 0, 0))
+    return Problem("car", model, [recording], [JointPosition(slide, "x")], step=STEP).solve()
+
+
+@pytest.mark.parametrize(
+    ("law", "lag", "words"),
+    [
+        (lambda f: 3 * np.sign(f) * np.abs(f / 3) ** 1.6, 0.0, "exponent"),
+        (lambda f: f, 0.1, "first-order lag"),
+        (lambda f: np.clip(f, -2.4, 2.4), 0.0, "saturate"),
+    ],
+)
+def test_what_an_actuator_does_is_among_the_causes(law: Law, lag: float, words: str) -> None:
+    told = [" ".join(f.text for f in solved(driven(seed, law, lag)).findings) for seed in range(3)]
+    assert sum(words in text for text in told) >= 2
+
+
+def test_a_right_actuator_raises_no_alarm() -> None:
+    for seed in range(3):
+        assert "residuals.autocorrelated" not in {f.code for f in solved(driven(seed, lambda f: f)).findings}
