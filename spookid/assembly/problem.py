@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # each is loaded when it is first asked for
     from spookid.studies.expected import ExpectedErrors
     from spookid.studies.motion_limits import MotionLimits
     from spookid.studies.motor_efforts import MotorEfforts, TouchSpan
+    from spookid.studies.nonlinear_program import NonlinearProgram
     from spookid.studies.payloads import Payload
     from spookid.studies.profiling import Profile
     from spookid.studies.regression import Regression
@@ -194,10 +195,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     def with_(self, **changes: Any) -> Self:
         """A copy with any of the arguments changed; what it says of recordings that it has no longer is forgotten.
-
-        Raises:
-            ProblemError: for a name that is no argument, or a value that is refused.
-        """
+        Raises ProblemError for a name that is no argument, or a value that is refused."""
         return declared.changed(self, changes)
 
     def solve(
@@ -280,11 +278,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     def contact_forces(self, solution: Solution, recording: int = 0) -> dict[str, Array]:
         """What contacts that hold do to the bodies that they hold, by their names, (N, rows): forces [N] and of a
         ``Weld`` moments [N m], along the axes of what they hold on, as means around each step; 0 where a contact does
-        not hold, NaN at the first and the last step.
-
-        Args:
-            solution, recording: of this problem, and its number; others are refused, as in ``impacts`` and ``touches``.
-        """
+        not hold, NaN at the first and the last step. The solution is one of this problem, as for ``impacts``."""
         from spookid.studies.motor_efforts import contact_forces
 
         return contact_forces(self, solution, recording)
@@ -370,6 +364,13 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         from spookid.studies.regression import regress
 
         return regress(self, solution, **options)
+
+    def nlp(self, solution: Solution | None = None) -> NonlinearProgram:
+        """The fit as a nonlinear program of CasADi expressions, from a solution where noise is estimated; see
+        ``spookid.studies.NonlinearProgram``."""
+        from spookid.studies.nonlinear_program import nonlinear_program
+
+        return nonlinear_program(self, solution)
 
     def graph(self) -> Picture:
         """As a factor graph, to print or ``draw(axes, steps=3)``: x are unknowns of steps, λ those of one factor."""
