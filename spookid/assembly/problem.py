@@ -82,8 +82,8 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     """How the equations of motion become those of a time step: ``Variational()``, ``Spook()`` or your own."""
     friction: str = "smooth"
     """How dry friction of joints is represented: ``"smooth"`` (what sticks creeps; but a ``Contact`` is exact in fits),
-    ``"exact"`` (it stands still; for simulations and backend "lm"), ``"mpcc"`` (the same law as complementarity pairs, for backend "ipopt"; in simulations the same
-    as ``"exact"``)."""
+    ``"exact"`` (it stands still; for simulations and backend "lm"), ``"mpcc"`` (the same law as complementarity pairs,
+    for backend "ipopt"; in simulations the same as ``"exact"``)."""
     friction_width: float | None = None
     """Slip rate [rad/s] over which smooth dry friction changes its sign; what sticks creeps at a share of it. None: 1 %
     of the rms of each joint's slip rate in the initial motion (0.01 rad/s at rest). Friction that sticks is taken

@@ -355,8 +355,7 @@ class DryFriction:
         z, sigma = ca.vertsplit(unknowns, [0, len(which), unknowns.numel()])
         data = ca.SX.sym("none", 0)
         if self.is_exact:
-            # Beside contacts a row must hold for each ratio, as of these: the likelihood is that of all together.
-            corners = not model.contacts
+            corners = not model.contacts  # beside these one row for each ratio: the likelihood is that of all together
             box = replace(Box.unit(ca.SX.sym("codes", len(which)), slack=-relative, value=z), corners=corners)
             rows = tuple(f"{part} {name}" for part in ("stick", "slip") for name in names) if corners else names
             return [Factor("dry friction", Group.STATE, box.rows(), variables, data, rows, kind=Kind.HARD, box=box)]
