@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from spookid import (
     Status,
     Variational,
     gravity,
+    load,
 )
 
 G, SLOPE = 9.81, 0.35
@@ -227,6 +229,17 @@ def test_joint_friction_beside_a_contact(how: str) -> None:
     assert found["e"].std_err < 0.02
     if how != "default":  # it stands still at last; smooth friction creeps
         assert np.ptp(found.trajectories[0].q[-20:, 0, 0]) < 1e-12
+
+
+@pytest.mark.parametrize("friction", ["exact", "smooth"])
+def test_a_fit_that_did_not_converge_is_printed_and_saved(friction: str, tmp_path: Path) -> None:
+    found = ball(Parameter("e", 0.1, lower=0, upper=1), [bounced(0)], friction=friction).solve(max_iterations=1)
+    assert found.status is Status.MAX_ITERATIONS
+    assert "max_iterations" in found.summary()
+    assert isinstance(found.notices, tuple)
+    assert str(found)
+    found.save(tmp_path / "ball")
+    assert load(tmp_path / "ball").notices == found.notices
 
 
 def test_what_is_refused() -> None:
