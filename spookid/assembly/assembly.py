@@ -362,8 +362,9 @@ def unknowns(
     rates = np.diff(moved, axis=0) / sampled.grid.step
     slips = np.vstack([rates, rates[-1:]]) / widths
     law, touched = problem.scheme.law, contact_start(problem, sampled, poses, touch, sharpness, touching)
-    before = np.vstack([np.zeros((1, touched.shape[1])), touched[:-1]])
-    friction = np.hstack([before, law.start(problem.model, slips, sharpness)])
+    friction = np.hstack([touched, law.start(problem.model, slips, sharpness)])
+    if touched.shape[1]:  # unknowns of a step's end
+        friction = np.vstack([np.zeros((1, friction.shape[1])), friction[:-1]])
     found = problem.scheme.start(problem.model, states, moved, friction, sampled.grid.step)
     return contiguous(found if touching is None else with_first_rates(problem, found, touching))
 

@@ -50,8 +50,6 @@ def check_contacts(problem: Problem) -> None:
     if not problem.model.contacts:
         return
     what = f"{what} contacts, which fits"
-    if problem.rubs_smoothly:
-        raise ProblemError(f'{what} hold exactly: take friction="exact", or friction="mpcc" with backend "ipopt"')
     if why := problem.scheme.refuses.get(CONTACTS):
         raise ProblemError(f"{what} do not have with the stepper {problem.stepper.name!r}: {why}")
 
@@ -139,7 +137,7 @@ def _rates_among(problem: Problem) -> range:
 
 def with_codes(problem: Problem, sampled: tuple[SampledRecording, ...], start: Point) -> Point:
     """A start with the codes of contacts that the measured poses suggest."""
-    if not problem.model.contacts or not problem.sticks_exactly:
+    if not problem.model.contacts or problem.sticks_in_pairs:
         return start
     return replace(start, codes=tuple({contact_law.CONTACT_LAW: _codes(problem, e)} for e in sampled))
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # each is loaded when it is first asked for
     from spookid.studies.expected import ExpectedErrors
     from spookid.studies.motion_limits import MotionLimits
     from spookid.studies.motor_efforts import MotorEfforts, TouchSpan
+    from spookid.studies.nonlinear_program import NonlinearProgram
     from spookid.studies.payloads import Payload
     from spookid.studies.profiling import Profile
     from spookid.studies.regression import Regression
@@ -82,9 +83,9 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     stepper: Stepper = field(default_factory=Variational)
     """Time stepper: ``Variational()``, ``Spook()`` or a subclass of ``OneStep``."""
     friction: str = "smooth"
-    """Representation of dry friction: ``"smooth"`` (a sticking joint creeps), ``"exact"`` (it does not move; for
-    simulations and backend "lm"), ``"mpcc"`` (the same law as complementarity pairs, for backend "ipopt"; in
-    simulations the same as ``"exact"``)."""
+    """Representation of dry friction of joints: ``"smooth"`` (a sticking joint creeps; but a ``Contact`` is exact in
+    fits), ``"exact"`` (it does not move; for simulations and backend "lm"), ``"mpcc"`` (the same law as complementarity
+    pairs, for backend "ipopt"; in simulations the same as ``"exact"``)."""
     friction_width: float | Mapping[str, float | ca.SX] | None = None
     """Slip rate [rad/s or m/s] over which smooth dry friction changes its sign: of all joints, or by coordinate. None:
     estimated from, and with a given weight, 1 % of the rms of each joint's slip rate in the initial motion (0.01 rad/s
@@ -195,11 +196,8 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return self.stepper.fitting(self.model, DryFriction(cast(Form, self.friction)), self.dynamics)
 
     def with_(self, **changes: Any) -> Self:
-        """Return a copy with some arguments changed; values of removed recordings are dropped.
-
-        Raises:
-            ProblemError: for an unknown argument, or a value that is refused.
-        """
+        """Return a copy with some arguments changed; values of removed recordings are dropped. Raises ProblemError for
+        an unknown argument, or a value that is refused."""
         return declared.changed(self, changes)
 
     def solve(
@@ -284,13 +282,9 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return base_parameters(self, recordings)
 
     def contact_forces(self, solution: Solution, recording: int = 0) -> dict[str, Array]:
-        """Return reactions of holding contacts on their bodies, by names of contacts, (N, rows): forces [N], and
-        moments of a ``Weld`` [N m], along the axes of the frame that they hold on, as means around each step. They are
-        0 where a contact does not hold, and NaN at the first and the last step.
-
-        Args:
-            solution, recording: a solution of this problem, and the number of a recording.
-        """
+        """Return reactions of holding contacts on their bodies, by names of contacts, (N, rows): forces [N], and of a
+        ``Weld`` moments [N m], along the axes of the frame that they hold on, as means around each step; 0 where a
+        contact does not hold, NaN at the first and the last step. The solution is one of this problem."""
         from spookid.studies.motor_efforts import contact_forces
 
         return contact_forces(self, solution, recording)
@@ -377,6 +371,13 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         from spookid.studies.regression import regress
 
         return regress(self, solution, **options)
+
+    def nlp(self, solution: Solution | None = None) -> NonlinearProgram:
+        """The fit as a nonlinear program of CasADi expressions, from a solution where noise is estimated; see
+        ``spookid.studies.NonlinearProgram``."""
+        from spookid.studies.nonlinear_program import nonlinear_program
+
+        return nonlinear_program(self, solution)
 
     def graph(self) -> Picture:
         """As a factor graph, to print or ``draw(axes, steps=3)``: x are unknowns of steps, λ those of one factor."""

@@ -44,7 +44,7 @@ def is_staged(problem: Problem, solver: Solver) -> bool:
 
 def touches(problem: Problem) -> bool:
     """True if contacts push by their law."""
-    return not problem.rubs_smoothly and bool(problem.model.contacts)
+    return bool(problem.model.contacts)
 
 
 def sticks(problem: Problem) -> bool:
@@ -180,7 +180,7 @@ def touch(work: Work, most: int = 500) -> None:
     lead nowhere, relaxed pairs may, from the beginning and in so many iterations.
     """
     problem, done = work.problem, _is_begun(work)
-    exact = problem.with_(friction="exact")
+    exact = problem.with_(friction="exact") if problem.sticks_in_pairs else problem
     soft = exact if problem.estimates_noise else exact.with_(state_weight=min(problem.weight, _SOFT))
     if not _by_way_of(work, [] if done else [(soft, _own(work))], exact):
         return
@@ -201,12 +201,12 @@ def touch(work: Work, most: int = 500) -> None:
 
 def _by_way_of(work: Work, leads: Sequence[tuple[Problem, Solver]], exact: Problem) -> bool:
     """The exact law, from fits that lead to it, of which the first guesses the noise; False if one is interrupted."""
-    going, led = True, None
+    going, led, sharp = True, None, 1.0 if exact.rubs_smoothly else SHARPNESS[-1]
     for i, (problem, solver) in enumerate(leads):
         guessed = exact.estimates_noise and not i
-        going = going and go(work, problem, solver, SHARPNESS[-1] if i else 1.0, guessed=guessed)
+        going = going and go(work, problem, solver, sharp if i else 1.0, guessed=guessed)
         led = led if i else work.found
-    going = going and go(work, exact, _own(work), SHARPNESS[-1])
+    going = going and go(work, exact, _own(work), sharp)
     _named(work)
     work.fit = _if_led(_made(work), led)
     return going

@@ -59,17 +59,35 @@ def fit_at_known_noise(
 ) -> Likelihood:
     """States and parameters by any solver, with noise that another fit has found and its normaliser, whose weight c is
     the last of the constants."""
+    constants = _constants(assembly, known)
+    numbered = assembly.transcription.with_numbers(constants)
+    outcome = _without(solved(solver, numbered, start, callback), float(constants[-1]))
+    constants[-1] *= _STRAIGHT  # no information lies in the normaliser's square
+    numbered = numbered.with_numbers(constants)
+    return Likelihood(with_sizes(assembly, numbered, assembly.noise), outcome, tuple(known))
+
+
+def _constants(assembly: Assembly, known: Sequence[Noise]) -> Array:
+    """Numbers of the constants with noise that is known."""
     by_name = numbers_of(known, assembly.problem.step, assembly.noise)
     constants = assembly.transcription.constants.copy()
     for size in assembly.noise:
         # A size that several joints shared may have been told apart.
         for name, place in zip(names_of_places(size), size.places, strict=True):
             constants[place] = by_name[size.kind, name] or least(size)
-    numbered = assembly.transcription.with_numbers(constants)
-    outcome = _without(solved(solver, numbered, start, callback), float(constants[-1]))
-    constants[-1] *= _STRAIGHT  # no information lies in the normaliser's square
-    numbered = numbered.with_numbers(constants)
-    return Likelihood(with_sizes(assembly, numbered, assembly.noise), outcome, tuple(known))
+    return constants
+
+
+def posed(problem: Problem, known: Solution | None, noise: Solution | None) -> tuple[Assembly, Point]:
+    """What a solver is given by a fit from a solution, at the noise of one, with its normaliser; None: from the initial
+    values, or at noise that is given."""
+    assembly = assemble(problem, None if noise is None else _normaliser(problem, noise))
+    point = assembly.start if known is None else warm(assembly, known, {})
+    if noise is not None:
+        kept = at_gains(problem, noise.noise, noise.values, back=True)
+        numbered = assembly.transcription.with_numbers(_constants(assembly, kept))
+        assembly = with_sizes(assembly, numbered, assembly.noise)
+    return assembly, point
 
 
 def at_noise(assembly: Assembly, known: Sequence[Noise]) -> tuple[Assembly, Point]:

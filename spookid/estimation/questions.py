@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -84,9 +85,11 @@ def asking(
         if sure and not refuted(problem, result):
             return asked or ()
         before = questions(problem) if asked is None and not sure else asked or ()
-        tried = [] if solve is None else list(given_noise_findings(problem, result, solve))
-        if solve is not None and not (sure or tried):
-            tried = list(instrument_findings(problem, result, solve))
+        tried = list[Finding]()
+        if solve is not None:
+            with suppress(ProblemError):  # of a similar problem that fits refuse: it shows nothing
+                tried += given_noise_findings(problem, result, solve)
+                tried += [] if sure or tried else instrument_findings(problem, result, solve)
         return [*before, *tried]
 
     return result.with_findings(more)

@@ -138,7 +138,8 @@ def _check_law(problem: Problem, solver: Solver) -> None:
             f"{unequal.place}: Residual {unequal.name!r} is an inequality, which backend {name!r} cannot hold; use "
             "backend 'ipopt'"
         )
-    if problem.sticks_exactly if paired else problem.sticks_in_pairs:
+    switches = problem.sticks_exactly or (problem.rubs_smoothly and bool(problem.model.contacts))
+    if switches if paired else problem.sticks_in_pairs:
         law, other = ("mpcc", "lm") if paired else ("exact", "ipopt")
         raise ProblemError(
             f"{problem.place}: friction {problem.friction!r} is not for backend {name!r}; use friction {law!r} or "

@@ -92,7 +92,7 @@ def instrument_findings(problem: Problem, result: Solution, solve: Solve) -> Ite
     if result.status is Status.INTERRUPTED or (result.status is Status.CONVERGED and not doubted):
         return
     trials = list(_trials(problem))
-    if not trials:
+    if not trials or problem.model.contacts:  # these need samples at the steps, and a search for who touches takes long
         return
     found = solve(trial(problem, [_tried(sensor, trials) for sensor in problem.observations], friction="smooth"))
     if found.status is not Status.CONVERGED or any(finding.code == _UNEXPLAINED for finding in found.findings):

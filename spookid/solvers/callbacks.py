@@ -57,6 +57,13 @@ def options(functions: Functions, watching: ca.Function, most: int, cost: float,
         "ipopt.print_level": 5 if verbose else 0,
         "ipopt.sb": "yes",
         "ipopt.max_iter": most,
+        **settings(cost),
+    }
+
+
+def settings(cost: float) -> dict[str, Any]:
+    """Settings of IPOPT for a sum of squares; ``cost``: at the start."""
+    return {
         # The objective at the start of the solve becomes 1, so that the barrier's parameter has no unit.
         "ipopt.nlp_scaling_method": "none",
         "ipopt.obj_scaling_factor": 1 / max(cost, TINY),

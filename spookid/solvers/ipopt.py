@@ -3,8 +3,9 @@
 Soft factors are the objective, hard ones equality rows. Of each pair 0 ≤ a ⟂ b ≥ 0 the smaller member is held at zero
 and the other not negative, a program without complementarity. Where both are zero at its solution and the multiplier
 of the one that is held says that the other should be, they change places, until none does: the cost falls from piece
-to piece, and the last solution is strongly stationary (Scheel and Scholtes 2000), so that no direction along which the
-pairs hold to first order lowers the cost, which is B-stationarity. Where the start does not tell who is zero, relaxed
+to piece, and the last solution is strongly stationary (Scheel and Scholtes 2000) as far as its multipliers tell. With
+no pair that is zero on both sides it is B-stationary, too: no direction along which the pairs hold to first order
+lowers the cost. Where the start does not tell who is zero, relaxed
 pairs do first, tightened as fast as they can be solved.
 
 Directions of the parameters that the data do not see are tied to where a solve starts: IPOPT would run away along them.
@@ -16,6 +17,7 @@ the residual, as the cosine that Levenberg–Marquardt tests, too.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
@@ -25,7 +27,6 @@ import numpy as np
 from spookid.argument_checks import Checked
 from spookid.kernels.arrays import Array, Mask
 from spookid.solvers.callbacks import OVERDETERMINED, TINY, Functions, Watch, end_of, observer, options
-from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.linearization import implied, information, unknown, unseen_directions
 from spookid.solvers.places import with_constraint_rows
 from spookid.solvers.program import Program
@@ -33,7 +34,6 @@ from spookid.solvers.quadratic_program import bounded_step
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.status import Callback, End, Iteration, Outcome, Status, Timing
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.transcription.factor import Kind
 from spookid.transcription.faults import because
 from spookid.transcription.transcription import Point, Transcription
 
@@ -76,10 +76,46 @@ class Ipopt(metaclass=Checked):
 
     def solve(self, transcription: Transcription, start: Point, callback: Callback | None = None) -> Outcome:
         """Minimise from ``start``; ``callback`` is given every iterate."""
-        if any(factor.private for factor in transcription.factors):  # multipliers of joints start where they belong
-            unpaired = [factor for factor in transcription.factors if not factor.pairs]
-            start = ReducedProblem(transcription.with_factors(unpaired), start).project(start)
-        return _Run(self, transcription, start, callback or (lambda _: None)).run()
+        return _Run(self, transcription, _begun(transcription, start), callback or (lambda _: None)).run()
+
+
+def program(transcription: Transcription, start: Point) -> Program:
+    """The program of a first solve without relaxed pairs, whose unknowns are zero at its ``origin``."""
+    rows, settled, start = (
+        with_constraint_rows(transcription),
+        transcription.at_solution(),
+        _begun(transcription, start),
+    )
+    plain = Program(rows, start, True)
+    unseen = unseen_directions(settled, start, plain.scales)
+    return Program(
+        rows, start, True, pins=_pins(unseen, plain.objective(plain.origin)), implied=_left_out(settled, start)
+    )
+
+
+def _settled(transcription: Transcription) -> Transcription:
+    """The same with pairs held, behind all other rows: these are not left out for a pair's sake, which may change."""
+    return transcription.with_factors(sorted(transcription.factors, key=lambda factor: factor.pairs)).at_solution()
+
+
+def _begun(transcription: Transcription, start: Point) -> Point:
+    """The start with multipliers of joints where they belong."""
+    if not any(factor.private for factor in transcription.factors):
+        return start
+    unpaired = [factor for factor in transcription.factors if not factor.pairs]
+    return ReducedProblem(transcription.with_factors(unpaired), start).project(start)
+
+
+def _pins(unseen: Array, cost: float) -> Array:
+    return np.asarray(np.sqrt(_PINNED * cost) * unseen)
+
+
+def _left_out(settled: Transcription, point: Point) -> Sequence[Mapping[str, Mask]]:
+    """Rows that others imply; each factor's own where the states are not determined."""
+    try:
+        return implied(settled, point)
+    except (NotPositiveDefiniteError, np.linalg.LinAlgError):
+        return []
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +144,7 @@ class _Run:
         began = time.perf_counter()
         exact = self.settings.is_exact
         self.lengths: Array | None = None
-        self.rows, self.settled = with_constraint_rows(self.problem), self.problem.at_solution()
+        self.rows, self.settled = with_constraint_rows(self.problem), _settled(self.problem)
         self._set(Program(self.rows, self.start, exact))
         self.unseen: Array | None = None
         status, detail = self._begin() or self._stages()
@@ -166,7 +202,9 @@ class _Run:
                 return end
             if not wrong:
                 both = f"{biactive} of {pairs} pairs are zero on both sides"
-                return end[0], f"{end[1]}, strongly and so B-stationary; {both}"
+                # Without such a pair no other piece is near.
+                said = "strongly stationary for the active set found" if biactive else "B-stationary"
+                return end[0], f"{end[1]}, {said}; {both}"
 
     def _relaxed(self) -> End | None:
         """Follow relaxed pairs until they tell who is zero, unless the start does; an end if there is one for good."""
@@ -216,17 +254,7 @@ class _Run:
         moved = status is Status.STALLED and len(self.history) > first
         if moved and self._stationary(self.history[-1].total) is not None:
             return Status.CONVERGED, f"the scaled gradient is below {_SMALL_COSINE:g}, and IPOPT goes no further"
-        if moved and not self.loose and self._exhausted():
-            return Status.CONVERGED, "a Gauss–Newton step gains no more than rounding, and IPOPT goes no further"
         return limit if status is Status.MAX_ITERATIONS else (status, detail)
-
-    def _exhausted(self) -> bool:
-        """True if Levenberg–Marquardt finds nothing to gain where IPOPT stands: rows over a noise that is hardly more
-        than their rounding have a gradient of rounding alone, which no test of its size can tell."""
-        if any(factor.kind is Kind.INEQUALITY for factor in self.problem.factors):
-            return False  # their multipliers may say that they should be let go
-        point = self.program.point(self.last.z)
-        return LevenbergMarquardt(max_iterations=1, newton=False).solve(self.settled, point).status is Status.CONVERGED
 
     def _prepare(self, held: list[Mask] | None, t: float) -> None:
         """The program of a solve, from the last iterate."""
@@ -235,12 +263,8 @@ class _Run:
         if not t:
             if self.unseen is None:
                 self.unseen = unseen_directions(self.settled, point, self.program.scales)
-            pins = np.sqrt(_PINNED * self.history[-1].total) * self.unseen
-        try:
-            redundant = implied(self.settled, point)
-        except (NotPositiveDefiniteError, np.linalg.LinAlgError):
-            redundant = []
-        self._set(Program(self.rows, point, exact, t, self.program.sizes, held, pins, redundant))
+            pins = _pins(self.unseen, self.history[-1].total)
+        self._set(Program(self.rows, point, exact, t, self.program.sizes, held, pins, _left_out(self.settled, point)))
         self.loose = t > 0
 
     def _damp(self, first: int, stats: dict[str, Any]) -> None:

@@ -64,10 +64,10 @@ class Program:
         tangent = problem.manifold.chart_tangent(d)
         self._tangent = Kernel(ca.Function("chart_tangent", [d], [ca.densify(tangent)]), 1)
         self._curvatures: dict[str, Kernel] = {}
-        self._pins = np.zeros((0, len(problem.names))) if pins is None else pins
+        self.pins = np.zeros((0, len(problem.names))) if pins is None else pins
         turned = np.array(ca.DM(tangent.sparsity(), 1).full())
         self.places = self._placed(t, iter(sizes or ()), iter(held or ()), implied, turned)
-        self._corner = np.triu_indices(len(problem.names) if len(self._pins) else 0)
+        self._corner = np.triu_indices(len(problem.names) if len(self.pins) else 0)
         first = int(self._firsts[-1])
         corner = first + self._corner[0], first + self._corner[1]
         self.jacobian_sparsity, self._order = jacobian_sparsity(self.places, self.size)
@@ -222,12 +222,12 @@ class Program:
 
     def _pinned(self, z: Array) -> Array:
         first = self._firsts[-1]
-        return np.asarray(self._pins @ (z[first:] - self.start.parameters / self.scales))
+        return np.asarray(self.pins @ (z[first:] - self.start.parameters / self.scales))
 
     def gradient(self, z: Array) -> Array:
         """∂o/∂z, (size,)."""
         total = np.zeros(self.size)
-        total[self._firsts[-1] :] = 2 * self._pins.T @ self._pinned(z)
+        total[self._firsts[-1] :] = 2 * self.pins.T @ self._pinned(z)
         for place, r, J in zip(self.places, self._own(z), self.jacobians(z), strict=True):
             slopes = place.role.multipliers(r, 1.0, np.zeros(place.rows.shape))
             share = np.matmul(J, slopes[:, :, None])[:, :, 0]
@@ -275,7 +275,7 @@ class Program:
                 parts.append(self._second(place, z, place.role.multipliers(r, weight, given)))
             if parts:
                 values.append(np.sum(parts, axis=0)[:, place.hessian].ravel())
-        values.append(2 * weight * (self._pins.T @ self._pins)[self._corner])
+        values.append(2 * weight * (self.pins.T @ self.pins)[self._corner])
         return np.bincount(self._nonzeros, np.concatenate(values), self.hessian_sparsity.nnz()).astype(np.float64)
 
     def _second(self, place: Place, z: Array, weights: Array) -> Array:
@@ -338,7 +338,7 @@ class Program:
     def lengths(self, z: Array, hard: bool = False) -> Array:
         """Norm of each unknown's column of the Jacobian of the soft factors, or of the others, (size,)."""
         total = np.zeros(self.size)
-        total[self._firsts[-1] :] = np.sum(self._pins**2, axis=0) * (not hard)
+        total[self._firsts[-1] :] = np.sum(self.pins**2, axis=0) * (not hard)
         for place, J in zip(self.places, self.jacobians(z), strict=True):
             if place.factor.soft is not hard:
                 total += np.bincount(place.columns.ravel(), np.einsum("kcr,kcr->kc", J, J).ravel(), self.size)

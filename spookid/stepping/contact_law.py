@@ -74,6 +74,17 @@ def normal_rates(contact: Contact, gap: ca.SX, gap_next: ca.SX, speed: ca.SX, st
     return gap_next / step, (gap_next - gap) / step + contact.restitution * speed
 
 
+def regularized_rates(
+    contact: Contact, impulse: ca.SX, gap: ca.SX, speed: ca.SX, after: ca.SX, step: ca.SX
+) -> tuple[ca.SX, ca.SX]:
+    """The same in SPOOK, at the speed ``after`` the step: C v₊ + Σ u + (4/h) Υ c − Υ C v (2.21), or C v₊ + e C v."""
+    relaxation = 1 / (1 + 4 * contact.damping / step)
+    touching = after + 4 / step * relaxation * (contact.compliance / step * impulse + gap) - relaxation * speed
+    if contact.rebounds:  # it is not braked before it touches
+        touching = ca.if_else(-speed > contact.threshold, after + gap / step, touching)
+    return touching, after + contact.restitution * speed
+
+
 def unknowns(model: Model, form: Form) -> int:
     """Of each step: u and z of each contact, and with pairs σ of both tangents or κ of the disc."""
     return sum(size(contact, form) for contact in model.contacts)
@@ -105,6 +116,8 @@ class ContactStep:
     v_next: ca.SX
     extra: ca.SX
     """The unknowns of ``unknowns``: u over its unit, z_1, z_2 and further unknowns, contact by contact."""
+    soft: bool = False
+    """True for the rates of SPOOK."""
 
     @cached_property
     def touching(self) -> list[Touching]:
@@ -120,6 +133,9 @@ class ContactStep:
             own, start = self.extra[start:end], end
             speed = rows[0, :] @ self.v
             rates = normal_rates(contact, now[3 * i], next_[3 * i], speed, h)
+            if self.soft:
+                pushed = self.settings.touch_impulse * own[0]
+                rates = regularized_rates(contact, pushed, now[3 * i], speed, rows[0, :] @ self.v_next, h)
             up = rebounds(contact, now[3 * i], speed, h)
             found.append(Touching(contact, self.settings, rows, own, rates, rows[1:, :] @ self.v_next, up))
         return found

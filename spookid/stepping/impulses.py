@@ -27,6 +27,7 @@ the impulse is Z L − K, from −L₊ to L₋, and everything else stays as it 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import casadi as ca
@@ -356,8 +357,9 @@ class DryFriction:
         z, sigma = ca.vertsplit(unknowns, [0, len(which), unknowns.numel()])
         data = ca.SX.sym("none", 0)
         if self.is_exact:
-            box = Box.unit(ca.SX.sym("codes", len(which)), slack=-relative, value=z)
-            rows = tuple(f"{part} {name}" for part in ("stick", "slip") for name in names)
+            corners = not model.contacts  # beside these one row for each ratio: the likelihood is that of all together
+            box = replace(Box.unit(ca.SX.sym("codes", len(which)), slack=-relative, value=z), corners=corners)
+            rows = tuple(f"{part} {name}" for part in ("stick", "slip") for name in names) if corners else names
             return [Factor("dry friction", Group.STATE, box.rows(), variables, data, rows, kind=Kind.HARD, box=box)]
         pairs = ca.vertcat(sigma, sigma - relative, 1 + z, 1 - z)
         parts = ("slip forwards", "slip backwards", "room below", "room above")

@@ -259,7 +259,8 @@ class OneStep(StateScheme["_Rows"], Stepper):
         last = size - self.law.unknowns(model)
         touching = x_next[m + model.rows + self._random(model) : last]
         ends = x[:n], x[n:m], x_next[:n], x_next[n:m]
-        return x, x_next, Step(model, settings, *ends, multipliers, u, random, self.law, x[last:], touching)
+        extra = (x_next if model.contacts else x)[last:]  # beside contacts an unknown of the step's end, as theirs
+        return x, x_next, Step(model, settings, *ends, multipliers, u, random, self.law, extra, touching)
 
     def written(self, step: Step) -> Equations:
         """The equations, as many as they must be."""

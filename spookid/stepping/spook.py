@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import field, replace
+from functools import cached_property
 from typing import ClassVar, Literal
 
 import casadi as ca
@@ -46,7 +47,6 @@ from spookid.mechanics.model import Model, row_labels
 from spookid.parameter import is_zero, stacked
 from spookid.records import dataclass
 from spookid.stepping.base import (
-    CONTACTS,
     DETERMINISTIC,
     EXTRAPOLATED,
     HELD,
@@ -56,7 +56,7 @@ from spookid.stepping.base import (
     Stepper,
     refuse_joint_coordinates,
 )
-from spookid.stepping.contact_law import Reactions
+from spookid.stepping.contact_law import ContactStep, Reactions
 from spookid.stepping.impulses import (
     DryFriction,
     ForwardStep,
@@ -92,7 +92,6 @@ class Spook(StateScheme["SpookStep"], Stepper):
     order = 1
     rigid: ClassVar[bool] = False
     refuses: ClassVar[dict[str, str]] = {
-        CONTACTS: "its contacts are soft, and fits hold the rigid law; use Variational()",
         HELD: _MASSES,
         SWITCHED: _MASSES,
         EXTRAPOLATED: "its errors fall with h alone",
@@ -147,8 +146,8 @@ class Spook(StateScheme["SpookStep"], Stepper):
 
     def doubled(self, model: Model, unknowns: Array, step: float) -> Array | None:
         """The velocity of a double step is that since two steps before; None if multipliers are unknown, which belong
-        to a step."""
-        if self.reactions(model):
+        to a step, as what contacts do does."""
+        if self.reactions(model) or model.contacts:
             return None
         q = np.ascontiguousarray(unknowns[:, : model.configuration.ambient])
         sides = velocities(q, step)
@@ -178,7 +177,7 @@ class Spook(StateScheme["SpookStep"], Stepper):
 
     def forward(self, model: Model, settings: Settings, random: bool = False, exact: bool = False) -> ForwardStep:
         """The step as equations in (v₊, λ), for any compliance from zero up (2.18; with reactions 2.26)."""
-        step = SpookStep(model, settings, Spook())
+        step = SpookStep(model, settings, Spook(), forward=True)
         impulses, laws = random_symbol(model, random), None
         v_next = ca.SX.sym("v_next", model.configuration.tangent)
         multipliers = ca.SX.sym("lambda", step.sigma.numel())
@@ -211,17 +210,20 @@ class Spook(StateScheme["SpookStep"], Stepper):
 class SpookStep(VirtualWork):
     """The symbols and equations of one step from x with inputs u; ``w`` is v₊ or (q₊ ⊟ q)/h."""
 
-    def __init__(self, model: Model, settings: Settings, scheme: Spook) -> None:
+    def __init__(self, model: Model, settings: Settings, scheme: Spook, forward: bool = False) -> None:
         self.model, self.settings, self.law = model, settings, scheme.law
-        self._scheme, self.joints, size = scheme, JointCoordinates(model), scheme.manifold(model).ambient
+        touching = 0 if forward else scheme.touching(model)  # a forward step has its own reactions
+        self._scheme, self.joints = scheme, JointCoordinates(model)
+        size = model.state.ambient + scheme.reactions(model) + touching + scheme.law.unknowns(model)
         self.x, self.x_next = ca.SX.sym("x", size), ca.SX.sym("x_next", size)
         self.variables = {0: self.x, 1: self.x_next}
         self.u = ca.SX.sym("u", len(model.signals))
         m = model.state.ambient
         last = m + scheme.reactions(model)
-        cuts = [0, model.configuration.ambient, m, last, size]
-        self.q, self.v, self._unknown, self.extra = ca.vertsplit(self.x, cuts)
-        self.q_next, self.v_next, _, _ = ca.vertsplit(self.x_next, cuts)
+        cuts = [0, model.configuration.ambient, m, last, last + touching, size]
+        self.q, self.v, self._unknown, _, extra = ca.vertsplit(self.x, cuts)
+        self.q_next, self.v_next, _, self._touching, late = ca.vertsplit(self.x_next, cuts)
+        self.extra = late if touching else extra  # beside contacts an unknown of the step's end, as theirs
         if not scheme.weighted:
             self.loads, self.random = ca.vertsplit(self.x_next[m:last], [0, self.joints.closing_rows, last - m])
         self.slip_before = self.at.slip @ self.v
@@ -238,6 +240,13 @@ class SpookStep(VirtualWork):
         self.target = ca.vertcat(relaxation * (moving - 4 / h * self.at.violation), model.holding.speeds(self.u))
         """a = −(4/h) Υ g + Υ G v, and γ of constraints on velocities, (n_g,)."""
         self.slips = self.slips_to(self.v_next)
+
+    @cached_property
+    def contacts(self) -> ContactStep | None:
+        if not self._touching.numel():
+            return None
+        sides = self.q, self.v, self.q_next, self.v_next
+        return ContactStep(self.model, self.settings, self.law.form, *sides, self._touching, soft=True)
 
     @property
     def speed_data(self) -> ca.SX:
@@ -272,9 +281,10 @@ class SpookStep(VirtualWork):
         return Slips(now, now, self.slip_before, now - self.slip_before, (now,), place, efforts)
 
     def lacking(self, w: ca.SX, multipliers: ca.SX) -> ca.SX:
-        """M (w − v) − Gᵀλ − Ḡᵀτ − h (f + f_g), (6 n_b,): the external impulse a step to ``w`` needs (3.7, 3.8)."""
+        """M (w − v) − Gᵀλ − Ḡᵀτ − h (f + f_g), (6 n_b,): the external impulse a step to ``w`` needs (3.7, 3.8), beside
+        that of contacts."""
         friction = self.law.impulses(self.model, self.settings, self.slips_to(w), multipliers, self.extra)
-        return self.balance(w, multipliers, friction)
+        return self.balance(w, multipliers, friction) - self._pushed
 
     def balance(self, w: ca.SX, multipliers: ca.SX, friction: ca.SX) -> ca.SX:
         """The same with given impulses of dry friction along the joints' coordinates, (n_s,)."""
@@ -287,7 +297,12 @@ class SpookStep(VirtualWork):
         return self.at.mass @ (w - self.v) - self.settings.step * force
 
     def needed(self) -> ca.SX:
-        return self.momentum(self.v_next)
+        return self.momentum(self.v_next) - self._pushed
+
+    @property
+    def _pushed(self) -> ca.SX:
+        """What contacts do to all bodies, (6 n_b,)."""
+        return ca.SX(self.v.numel(), 1) if self.contacts is None else self.contacts.impulse
 
     def carried(self, impulse: ca.SX) -> Transmitted:
         return self.joints.balanced(self.at, impulse)

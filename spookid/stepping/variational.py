@@ -258,7 +258,9 @@ class _Step(JointStep):
         n, m, extra = space.ambient, scheme.motion(model).ambient, size - scheme.law.unknowns(model)
         touching = scheme.touching(model)
         x, after = (ca.SX.sym(name, size) for name in ("x", "x_after"))
-        here = ca.vertcat(x[:n], x[m : extra - touching], after[extra - touching : extra], x[extra:])
+        # What contacts and friction beside them do in a step is an unknown of its end, which they determine.
+        late = extra - touching if touching else size
+        here = ca.vertcat(x[:n], x[m:late], after[late:])
         self.v, self.v_next = x[n:m], after[n:m]
         self.x, self.x_next = x[:n], after[:n]
         moved = middle(self.v, self.v_next, settings.step)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 _HOME = {
     "Answer": "report.study_page",
     "Job": "studies.job",
+    "NonlinearProgram": "studies.nonlinear_program",
     "Study": "registry",
     "Table": "tables.table",
     "audit": "studies.auditing",
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from spookid.studies.job import Job as Job
     from spookid.studies.ladder import ladder as ladder
     from spookid.studies.motor_efforts import inverse_dynamics as inverse_dynamics
+    from spookid.studies.nonlinear_program import NonlinearProgram as NonlinearProgram
     from spookid.studies.payloads import payload as payload
     from spookid.studies.posterior_draws import randomize as randomize
     from spookid.studies.profiling import profile as profile

@@ -131,7 +131,7 @@ def test_friction_that_sticks():
     assert np.all(errors < [0.005, 0.008])  # a hundredth
     assert np.all(np.abs(outcome.point.parameters - [MASS, COULOMB]) < 3 * errors)
     assert outcome.complementarity < 1e-7
-    assert "B-stationary" in outcome.detail
+    assert "stationary" in outcome.detail
     # It sticks where the truth does, at the ends of an interval up to a step or two.
     sticks = np.abs(outcome.point.states[0][:, 1]) < 1e-6
     assert np.mean(sticks != (velocity == 0)) < 0.05
