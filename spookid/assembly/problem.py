@@ -272,11 +272,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return crossvalidate(problem, fitting(backend, others))
 
     def base_parameters(self, recordings: Recording | Iterable[Recording] | None = None) -> BaseParameters:
-        """Return the base parameters: the combinations of parameters that a motion can identify, found before a fit.
-
-        Args:
-            recordings: recordings of the motion, such as ``problem.recordings``; default: any motion.
-        """
+        """Return the combinations of parameters that the motion of ``recordings`` can identify; default: any motion."""
         from spookid.estimation.grouping import base_parameters
 
         return base_parameters(self, recordings)
@@ -284,11 +280,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     def contact_forces(self, solution: Solution, recording: int = 0) -> dict[str, Array]:
         """Return reactions of holding contacts on their bodies, by names of contacts, (N, rows): forces [N], and
         moments of a ``Weld`` [N m], along the axes of the frame that they hold on, as means around each step. They are
-        0 where a contact does not hold, and NaN at the first and the last step.
-
-        Args:
-            solution, recording: a solution of this problem, and the number of a recording.
-        """
+        0 where a contact does not hold, and NaN at the first and the last step."""
         from spookid.studies.motor_efforts import contact_forces
 
         return contact_forces(self, solution, recording)
