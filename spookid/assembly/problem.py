@@ -121,7 +121,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     @property
     def what(self) -> str:
-        """Where it was declared, and its name, as messages begin."""
+        """Place of its declaration and its name, for messages."""
         return f"{self.place}: Problem {self.name!r}"
 
     @property

@@ -111,7 +111,7 @@ class Residual(metaclass=Checked):
         """Its rows, (n,).
 
         Args:
-            data: of a recording, as many as ``data`` says.
+            data: data of a recording, as many as ``data``.
 
         Raises:
             ProblemError: if the expression cannot be evaluated.
@@ -241,7 +241,7 @@ class Nonholonomic(_Written):
 
     @property
     def signals(self) -> tuple[str, ...]:  # type: ignore[override]
-        """That of γ, if it is one."""
+        """Signal of γ, if γ is a signal."""
         return (self.speed,) if isinstance(self.speed, str) else ()
 
     def _check_rows(self, state: State, rows: ca.SX) -> None:

@@ -177,7 +177,7 @@ class GraphFactor(metaclass=Checked):
 
     @property
     def what(self) -> str:
-        """Where it was declared, and what it is, for messages."""
+        """Place of its declaration and its kind, for messages."""
         return f"{self.place}: {type(self).__name__}"
 
     @property

@@ -102,7 +102,7 @@ class Constraint(metaclass=Checked):
         """g(q), (rows,).
 
         Args:
-            positions: of each joint, continuous in time where the unknowns determine them.
+            positions: positions of each joint, continuous in time where the unknowns determine them.
         """
         raise NotImplementedError
 
@@ -258,13 +258,13 @@ class LinearConstraint(Constraint):
 class Gear(LinearConstraint):
     """b = ratio a + offset between coordinates of two joints: gears, belts, a rack and its pinion.
 
-    An angle in a state is one in (−π, π]. The row holds through any number of turns where it is known modulo whole
-    turns: of one angle and one length, and of two angles whose ratio is one of whole numbers up to 1000 (teeth, say);
-    ``offset`` is then known modulo that, too. Between two angles with another ratio, or one that is a
-    Parameter, it takes ``Variational()``: unknowns of fits are then the angles themselves, which begin in (−π, π] or
-    where their sensors show them, and each step of a simulation holds by how much both angles turn, from what they are
-    at its beginning. ``Spook()``, ``coordinates="maximal"`` and constraints on velocities beside it are refused once an
-    angle leaves (−π, π] (ProblemError, by ``solve`` and ``simulate``).
+    An angle in a state is one in (−π, π]. The equation holds through any number of turns for one angle and one length,
+    and for two angles whose ratio is one of whole numbers up to 1000 (numbers of teeth); ``offset`` is then known
+    modulo that, too. Two angles with another ratio, or one that is a Parameter, need ``Variational()``: unknowns of
+    fits are then the angles themselves, which begin in (−π, π] or at the values of their sensors, and each step of a
+    simulation holds by how much both angles turn, from what they are at its beginning. ``Spook()``,
+    ``coordinates="maximal"`` and further constraints on velocities are refused once an angle leaves (−π, π]
+    (ProblemError, by ``solve`` and ``simulate``).
 
     Raises:
         ProblemError: for a joint that is not in the model, a coordinate that it does not have, or a ratio of zero.

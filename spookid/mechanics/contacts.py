@@ -59,8 +59,8 @@ class Contact(metaclass=Checked):
     and within about ``damping`` of touching the approach is braked over a few steps.
 
     Raises:
-        ProblemError: for a negative fixed coefficient, a restitution above 1, a threshold that is no positive speed, a
-            cone that is not known, or a contact of a body with itself.
+        ProblemError: for a negative fixed coefficient, a restitution above 1, a threshold that is not positive, an
+            unknown cone, or a contact of a body with itself.
     """
 
     name: str

@@ -137,7 +137,7 @@ class FullInertia(metaclass=Checked):
         the nearest in the Frobenius norm of Σ. Larger extents stay unchanged.
 
         Args:
-            mass, center_of_mass, inertia, about: as of a FullInertia, all numbers.
+            mass, center_of_mass, inertia, about: as for a FullInertia, numbers only.
             extent: how far the body extends along an axis at least, as a share of that along the longest.
 
         Raises:

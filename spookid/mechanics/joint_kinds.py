@@ -125,7 +125,7 @@ class Screw(Joint):
         super().__post_init__(dry)
 
     def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """By how far the position along x is off that of the angle, modulo a turn, then as a hinge, (5,)."""
+        """Position along x less that of the angle, modulo a turn, then as a hinge, (5,)."""
         apart = _apart(a, b)
         return ca.vertcat(
             self.pitch * rotations.wrapped(apart[0] / self.pitch - angle_about_x(a, b)), apart[1:], _tilted(a, b)
@@ -157,7 +157,7 @@ class Universal(Joint):
     linear, angular = ("x", "y", "z"), ("xy",)
 
     def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Where the origins are apart, and x of the parent along y of the child, (4,)."""
+        """Distance of the origins, and x of the parent along y of the child, (4,)."""
         return ca.vertcat(a.origin - b.origin, ca.dot(a.x, b.y))
 
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
@@ -188,7 +188,7 @@ class Spherical(Joint):
         return QUATERNION
 
     def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Where the origins are apart, (3,)."""
+        """Distance of the origins, (3,)."""
         return a.origin - b.origin
 
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
@@ -212,7 +212,7 @@ class Fixed(Joint):
     linear, angular = ("x", "y", "z"), ("xy", "xz", "yz")
 
     def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Where the origins are apart, and how the frames are turned, (6,)."""
+        """Distance of the origins and relative rotation of the frames, (6,)."""
         return ca.vertcat(a.origin - b.origin, _tilted(a, b), ca.dot(a.y, b.z))
 
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:

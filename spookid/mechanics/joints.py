@@ -272,7 +272,7 @@ class Joint(metaclass=Checked):
         return self.parent.body, self.child.body
 
     def expressions(self) -> list[ca.SX]:
-        """All that may hold a Parameter, what the methods of a kind of your own give too."""
+        """All expressions that may contain a Parameter, also those of methods of a subclass."""
         own = [getattr(self, name) for name in ("damping", *_COEFFICIENTS, "rest", "compliance")]
         pairs = [pair for pair in (self.stribeck, *(pair for _, pair in self.stops)) if pair is not None]
         of_loads = [e for load in self.loads for e in load.expressions(len(self.coordinates))]
@@ -364,7 +364,7 @@ class Hinge(Joint):
         super().__post_init__(dry)
 
     def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Where its origins are apart, and x of the parent along y and z of the child (F.1), (5,)."""
+        """Distance of the origins, and x of the parent along y and z of the child (F.1), (5,)."""
         return ca.vertcat(a.origin - b.origin, ca.dot(a.x, b.y), ca.dot(a.x, b.z))
 
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:

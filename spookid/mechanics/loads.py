@@ -39,7 +39,7 @@ class Input:
 class Bound:
     """Bound of dry friction over a step, μ Σ|λ_i| + h c with the impulses λ of the joint's constraint, h the step.
 
-    Where it differs by direction, ``load`` and ``constant`` are the means of both, and friction is between
+    If it differs by direction, ``load`` and ``constant`` are the means of both, and friction is between
     −(bound + lean) where the coordinate grows and bound − lean where it falls.
     """
 
@@ -150,7 +150,7 @@ class Load(metaclass=Checked):
                 )
 
     def expressions(self, coordinates: int) -> list[ca.SX]:
-        """All that may hold a Parameter: what it does in a state of numbers."""
+        """All expressions that may contain a Parameter."""
         ranges = (0.3, 0.7), (0.2, 0.9), (0.1, 0.2)
         position, rate, width = (ca.SX(ca.DM(np.linspace(*ends, coordinates))) for ends in ranges)
         inputs = ca.SX(ca.DM(np.linspace(0.4, 0.6, len(self.signals))))

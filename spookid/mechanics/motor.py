@@ -149,7 +149,7 @@ class Motor(metaclass=Checked):
 
         Args:
             rate: rate of the coordinate.
-            change: of that rate over the step.
+            change: change of that rate over the step.
         """
         return step * (self.effort(u) - self.damping * rate) - self.inertia * change
 

@@ -78,8 +78,8 @@ class Servo(Load):
         Servo(hinge, "goal", kp=kp, kd=kd, delay=d, limit=tau_max)
         Servo(hinge, "goal", kp=G * kp, drive=DCDrive(torque_constant=k, resistance=R, supply="vin"), enabled="on")
 
-    Position and rate are those of the estimated motion, not those that a sensor shows. Of a product of ``kp`` and
-    k/R of a ``drive`` the parts are identifiable only where a limit or the back-EMF acts.
+    Position and rate are those of the estimated motion, not those that a sensor shows. ``kp`` and k/R of a ``drive``
+    are identifiable separately only where a limit or the back-EMF acts.
 
     Args:
         joint: the driven joint.
@@ -161,7 +161,7 @@ class Servo(Load):
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """Its signals: commands act late and are held; what is measured lies on lines between its samples."""
+        """Its signals: commands are delayed and held; measured signals are interpolated linearly."""
         late = {self._roles.get(role) for role in ("command", "command_rate", "feedforward")}
         return tuple(
             Input(name, self.values["delay"], self.hold)

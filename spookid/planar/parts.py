@@ -348,7 +348,7 @@ class AbsoluteAngle(_Angle):
 
     Args:
         name: name of the coordinate.
-        link: from its start to its end.
+        link: the link, from its start to its end.
     """
 
     def reference(self, at: Placement) -> ca.SX:

@@ -134,8 +134,8 @@ class FixedLagSmoother(metaclass=Checked):
         return known.counts
 
     def released(self) -> tuple[Array, Array]:
-        """What has left the window since this was asked last: score (n_p,) and information (n_p, n_p) of its rows in
-        the parameters, for a test whether these have changed; see ``FixedLag.released``."""
+        """Return score (n_p,) and information (n_p, n_p) in the parameters of the data that left the window since the
+        last call, for a test whether the parameters have changed; see ``FixedLag.released``."""
         if self._stream is None:
             n = len(self.estimate.values)
             return np.zeros(n), np.zeros((n, n))
@@ -153,7 +153,7 @@ class FixedLagSmoother(metaclass=Checked):
         return transcription.lower, transcription.upper
 
     def mark(self) -> Mark:
-        """What is remembered now; a smoother of a Problem can begin anew there, once there are states."""
+        """Return the present state, from which a smoother of a Problem can begin anew, once there are states."""
         stream = self._of_problem
         arrays = stream.core.arrays(), stream.samples.arrays()
         return Mark(self.released_until, *arrays, stream.samples.counts, stream.now, stream)
@@ -162,9 +162,9 @@ class FixedLagSmoother(metaclass=Checked):
         """A smoother whose parameters are others from the oldest step in the window of ``mark`` on.
 
         Args:
-            mark: of this smoother.
-            values: where the parameters begin, as ``estimate`` has them, (n_p,).
-            gradient: what is known of them beforehand: slope of the cost there, (n_p,), and
+            mark: a mark of this smoother.
+            values: initial values of the parameters, in the order of ``estimate``, (n_p,).
+            gradient: prior of the parameters: slope of the cost there, (n_p,), and
             information: its curvature, (n_p, n_p).
         """
         stream, new = mark.stream, copy(self)
@@ -185,8 +185,8 @@ class FixedLagSmoother(metaclass=Checked):
         return self._stream
 
     def save(self, path: str | PathLike[str], also: Mapping[str, Array] | None = None) -> None:
-        """Write all that is remembered to a file, whole or not at all; ``resume`` reads it. While states begin anew
-        behind a gap it is what was known before the gap.
+        """Write all that is remembered to a file, whole or not at all; ``resume`` reads it. After a gap, until there
+        are states again, it is the state before the gap.
 
         Args:
             also: further arrays, by names, which ``resume`` leaves alone.
