@@ -80,8 +80,8 @@ def forward_dynamics(
         q, v: coordinates and rates of the first step; one number for all rates. With constraints, the independent
             coordinates are given to the graph, and the others follow.
         coordinates: ``"independent"`` to integrate z and dz, with q and v linked to them.
-        noise: of the factors; by default ``Sigmas()``, with which a motion without data is the same as with any. It
-            weights sensors against the motion; with sensors there is no default.
+        noise: of the factors; by default ``Sigmas()``, with which a motion without data is the same as with any. It is
+            the weight of sensors against the motion, and required if there are sensors.
         more: further factors, such as ``Observation``.
 
     Raises:

@@ -195,8 +195,8 @@ class Graph(Tabular, metaclass=Checked):
             solver: with other settings; by default it ends at a cost that is rounding, too.
 
         Raises:
-            ProblemError: for wrong data or a wrong start, constraints that imply each other there, or a step that hard
-                factors fix twice.
+            ProblemError: for wrong data or a wrong start, constraints that imply each other there, or a step with more
+                constraints than unknowns.
         """
         problem = self.transcription(steps, data)
         parts = [stage.of(self.variables, self.written) for stage in stages]

@@ -57,7 +57,7 @@ class Passage:
 
 @dataclass(frozen=True, eq=False)
 class Constraint(metaclass=Checked):
-    """Rows that hold between bodies; the base of every kind.
+    """Equations between bodies; the base class of constraints.
 
     A subclass has either ``violation``, or ``rates`` and ``speeds``, and then ``on_velocities = True``.
 
@@ -165,7 +165,7 @@ class Distance(Constraint):
         return [self.compliance, self.damping, self.length, *ends]
 
     def violation(self, model: Model, q: ca.SX, positions: Positions) -> ca.SX:
-        """(|r_b − r_a|² − l²)/(2 l) [m]: to first order how much too long it is."""
+        """(|r_b − r_a|² − l²)/(2 l) [m]: to first order the excess length."""
         a, b = (model.moving(frame, q).origin for frame in (self.frame_a, self.frame_b))
         return (ca.dot(b - a, b - a) / self.length - self.length) / 2
 
@@ -258,7 +258,7 @@ class LinearConstraint(Constraint):
 class Gear(LinearConstraint):
     """b = ratio a + offset between coordinates of two joints: gears, belts, a rack and its pinion.
 
-    An angle in a state is one in (−π, π]. The equation holds through any number of turns for one angle and one length,
+    Angles of a state are in (−π, π]. The equation holds through any number of turns for one angle and one length,
     and for two angles whose ratio is one of whole numbers up to 1000 (numbers of teeth); ``offset`` is then known
     modulo that, too. Two angles with another ratio, or one that is a Parameter, need ``Variational()``: unknowns of
     fits are then the angles themselves, which begin in (−π, π] or at the values of their sensors, and each step of a
@@ -303,7 +303,7 @@ class Coupling(LinearConstraint):
         Coupling("difference", {motor_b: 1, pitch: -n, roll: n})
 
     Inertia, friction and motor on the motor's side belong to a body with a joint of its own.
-    Angles may turn over as those of a ``Gear`` may.
+    For angles over several turns see ``Gear``.
 
     Args:
         name: for results and messages.

@@ -202,7 +202,8 @@ class LogCholesky(InertiaCoordinates):
             distance from its centre in semi-axes, is one more Parameter, with the lower bound 0. Backends know bounds.
 
     Raises:
-        ProblemError: for a name that is no identifier, or an initial inertia that is flat, impossible or not inside.
+        ProblemError: for a name that is no identifier, or an initial inertia that is flat, impossible or outside
+            ``inside``.
     """
 
     extents, power = ("d_1", "d_2", "d_3"), 1

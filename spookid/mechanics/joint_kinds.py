@@ -101,12 +101,12 @@ class PinInSlot(_Sliding):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Screw(Joint):
-    """A spindle and its nut: about the x axes of two frames, with ``pitch`` metres along x for each radian.
+    """A spindle and its nut: rotation about the x axes of two frames, with ``pitch`` metres along x per radian.
 
     Its one coordinate is the angle [rad]. The position along x counts its turns.
 
     Raises:
-        ProblemError: for a pitch of zero, as of a hinge, beside what every ``Joint`` raises.
+        ProblemError: for a pitch of zero, and as of ``Joint``.
     """
 
     coordinates = (Coordinate("angle", "rad", math.tau, counts_turns=True),)
@@ -173,7 +173,7 @@ class Universal(Joint):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Spherical(Joint):
-    """A ball in a socket: it turns about every axis.
+    """A ball joint: it rotates about every axis.
 
     Its coordinates are the rotation vector ψ from the parent's axes to the child's [rad], its rates the angular
     velocity of the child against the parent in the child's axes, and what acts along them is a torque in these axes. A
@@ -206,7 +206,7 @@ class Spherical(Joint):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fixed(Joint):
-    """Two bodies that are one, such as a body in parts: it leaves no coordinate, and gives way with its compliance."""
+    """A rigid connection of two bodies. It has no coordinate, and deflects with its compliance."""
 
     coordinates = ()
     linear, angular = ("x", "y", "z"), ("xy", "xz", "yz")

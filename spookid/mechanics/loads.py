@@ -88,7 +88,7 @@ class Load(metaclass=Checked):
 
         Hinge(..., loads=[Magnet()])
 
-    It is given symbols, and gives an expression of them.
+    It takes symbols, and returns an expression of them.
     """
 
     signals: Sequence[str] = ()
@@ -107,7 +107,7 @@ class Load(metaclass=Checked):
         return tuple(Input(name, delay, self.hold) for name in self.signals)
 
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
-        """Force along, or torque about, each coordinate, (n,) [N or N m].
+        """Force or torque along each coordinate, (n,) [N or N m].
 
         Args:
             position: the joint's coordinates, (n,) [m or rad]; an angle of a hinge in (−π, π].
@@ -117,9 +117,9 @@ class Load(metaclass=Checked):
         return ca.SX.zeros(rate.numel())
 
     def smooth_effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX, width: ca.SX) -> ca.SX:
-        """The same with turns at rest rounded off over rates of ``width``, (n,) [m/s or rad/s]; by default ``effort``.
+        """``effort``, smoothed at rest over rates of ``width``, (n,) [m/s or rad/s]; default: ``effort`` itself.
 
-        The width is that of smooth dry friction; a slope that jumps at rest leaves a solver without a derivative.
+        The width is that of smooth dry friction. Solvers need derivatives that are continuous at rest.
         """
         return self.effort(position, rate, inputs)
 
@@ -128,7 +128,7 @@ class Load(metaclass=Checked):
         return Bound.none(rate.numel())
 
     def bound_at(self, position: ca.SX, rate: ca.SX) -> Bound:
-        """The same where it depends on the position, too, (n,) [m or rad]; by default ``bound``."""
+        """Bound of dry friction if it depends on the position, too, (n,) [m or rad]; default: ``bound``."""
         return self.bound(rate)
 
     def check(self, coordinates: int, what: str) -> None:

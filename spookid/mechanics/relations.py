@@ -107,7 +107,7 @@ def total_mass(bodies: Iterable[Body], mass: Any, name: str = "total mass") -> R
     """The masses of the bodies add up to a weighed total.
 
     Args:
-        bodies: some, or all of a model or a robot: ``model.bodies``, ``robot.bodies.values()``.
+        bodies: some bodies, or all of a model or a robot: ``model.bodies``, ``robot.bodies.values()``.
         mass: [kg], a number or an expression of Parameters.
 
     Raises:

@@ -291,7 +291,7 @@ class Mechanism(System, metaclass=Checked):
 
     @checked
     def branch(self, q: Array, parameters: Values = None) -> Branch:
-        """In which of its assemblies a mechanism is for the same independent coordinates: the variable C.
+        """Return the branch (assembly mode) of a mechanism: the variable C.
 
         The dependent coordinates follow from the independent ones in groups, loop by loop. Two solutions of one group
         meet where the determinant of its constraints' derivatives vanishes, and it has one sign on this side and the

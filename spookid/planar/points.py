@@ -25,8 +25,8 @@ class Point(metaclass=Checked):
 
     Args:
         name: for results and messages.
-        at: about where it is at first (2,) [m], numbers: the mechanism is assembled from there.
-        mass: one lumped there [kg], such as that of a slider.
+        at: approximate initial position (2,) [m], numbers; the mechanism is assembled from there.
+        mass: lumped mass at the point [kg], such as that of a slider.
 
     Raises:
         ProblemError: for coordinates that are no two numbers, or a negative fixed mass.
