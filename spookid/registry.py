@@ -117,8 +117,8 @@ _MATCHED = """Joints and columns are matched by name: the joint's name in the co
 q1, q2 ... in the order of the joints. The rest is listed. Initial values are
 from the robot's file, and from a regression along the log.
 """
-_KEPT = """Masses, inertias, damping and friction are replaced, in an MJCF also armatures and
-springs; all other bytes stay. Torque errors before and after are printed.
+_KEPT = """Masses, inertias, damping and friction are replaced, of an MJCF armatures and
+springs too; every other byte is as it was.
 """
 _CARRIED = """Mass, centre of mass and inertia about it are printed in the frame of NAME. Their
 errors come from the run and from the arm. The scale of an arm's gains is often known
@@ -135,12 +135,13 @@ _DRAWN = """Parameters are drawn together, with the correlations of RESULT, with
 with inertias that no body has is made again. With --to and --files each draw is a
 robot's file of its own, which MuJoCo or another simulator loads.
 """
-_PLANNED = """Joint angles are Fourier series or splines from rest to rest. The motors must drive
-all degrees of freedom: arms, loops, robots that stand on contacts (the trunk is
-planned, the legs follow). The printed standard errors are those that `spookid solve`
-would report, with all sensors, noise and priors. Limits are those of the robot's
-file, if the problem was made from one, and those of the flags. The CSV has the
-problem's signals and JOINT_rate.
+_PLANNED = """Joint angles are Fourier series or splines from rest to rest, of mechanisms that
+their motors move in every way in which they can: arms, loops, robots that stand
+on contacts. Of these the motion of the trunk is planned, and legs follow. The
+motion is the one whose efforts identify most; the errors that are printed are those that
+`spookid solve` would report, with all sensors, noise and priors. Limits are the
+robot's file's, if the problem was made from one, and those of the flags. The
+CSV has the problem's signals and JOINT_rate.
 
   spookid excite arm.py --duration 20 --noise 'q*=1e-4' 'tau*=0.5' --until m=1% --out plan.csv
   spookid check arm.py --trajectory plan.csv --noise 'q*=1e-4' 'tau*=0.5'
@@ -294,6 +295,6 @@ _DECLARED: tuple[Command, ...] = (
         f"LOG --follow --time --warm-up --window --every --false-alarms --save --resume {_GUESSED} --quiet",
         {"--quiet": "only changes, no estimates and no progress"},
     ),
-    Command("report", "write DIR/report.html, a page about the results in DIR", "cli.robots:report", _PAGE),
+    Command("report", "write DIR/report.html, one page about the results in DIR", "cli.robots:report", _PAGE),
 )
 COMMANDS = {command.name: command for command in _DECLARED}

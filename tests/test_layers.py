@@ -15,7 +15,6 @@ import spookid
 
 ROOT = Path(__file__).parents[1]
 TESTS = ROOT / "tests"
-
 MOST_LINES, MOST_FILES, MOST_CONSTANTS = 68_430, 293, 563
 """Of the package; see ``named_numbers``."""
 DOORS = ("spookid", "spookid.planar", "spookid.graphs", "spookid.robots", "spookid.studies")

@@ -279,7 +279,7 @@ OF_COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
     },
     "export": {
         "result": flag("folder of results", "RESULT"),
-        "--to": flag("the robot's original file, which stays unchanged", "ROBOT", required=True),
+        "--to": flag("the robot's own file, which is kept", "ROBOT", required=True),
         **_ROBOT,
         "--out": flag("the new file; FILE.json beside it has errors and covariance", "FILE", required=True),
     },

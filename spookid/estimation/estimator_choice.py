@@ -116,7 +116,7 @@ def _doubt(first: Fit, disturbances: list[Noise]) -> str:
         return "no process noise is found: deterministic dynamics would give the same"
     steps = [chain.steps for chain in first.assembly.transcription.chains]
     if sum(steps) / len(steps) < LEAST_BLOCK * BLOCKS:
-        return "the recordings have too few steps for deterministic dynamics, whose errors need many blocks"
+        return "the recordings have too few steps for hard dynamics, whose errors are all from stretches"
     pairs = list(zip(first.assembly.sampled, first.motion, strict=True))
     level = FALSE_ALARMS / len(pairs)
     for sampled, trajectory in pairs:
@@ -136,7 +136,7 @@ def _closed(recording: Recording, inputs: Array, trajectory: Trajectory, level: 
     if recording.closed_loop is not None:
         return "as declared" if recording.closed_loop else ""
     noise = np.hstack([trajectory.impulse_residual, trajectory.observed - trajectory.predicted])
-    return "its input reacts to the process noise" if feedback(inputs, noise) < level else ""
+    return "its input answers to what disturbs it" if feedback(inputs, noise) < level else ""
 
 
 # --- after it ---

@@ -161,7 +161,7 @@ class Servo(Load):
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """Its signals: commands are delayed and held; measured signals are interpolated linearly."""
+        """Its signals: commands act late and are held; what is measured lies on lines between its samples."""
         late = {self._roles.get(role) for role in ("command", "command_rate", "feedforward")}
         return tuple(
             Input(name, self.values["delay"], self.hold)

@@ -306,7 +306,7 @@ def test_a_measured_closed_loop_is_found() -> None:
     model = Model(bodies=[cart], joints=[slide], motors=motors, gravity=gravity(9.81))
     recording = Recording(t, {"qm": file["qm"].ravel(), "vir": vir, "one": np.ones(len(t))}, "EMPS")
     solution = Problem("emps", model, [recording], [HingeAngle(slide, "qm")], step=0.005).solve()
-    words = "EMPS is driven in closed loop (its input reacts to the process noise)"
+    words = "EMPS is driven in closed loop (its input answers to what disturbs it)"
     assert solution.choice == Choice("noise", words)
     assert solution["M"].estimate == pytest.approx(95.11, rel=3e-3)
 
