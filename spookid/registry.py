@@ -120,9 +120,10 @@ from the robot's file, and from a regression along the log.
 _KEPT = """Masses, inertias, damping and friction are replaced, of an MJCF armatures and
 springs too; every other byte is as it was.
 """
-_CARRIED = """Mass, centre of mass and inertia about it are printed in the frame of NAME. Their
-errors come from the run and from the arm. The scale of an arm's gains is often known
-to some per cent only; a run with a known mass determines it for later runs:
+_CARRIED = """Mass, centre of mass and inertia about it are printed in the frame of NAME.
+Their errors come from the run and from the arm. The scale of an arm's gains is
+often known to some per cent only; a run with a known mass determines it for
+later runs:
 
   spookid payload RESULT KNOWN.csv --body tool0 --known-mass 2.8 --out known.json
   spookid payload RESULT LOG --body tool0 --calibration known.json
@@ -147,11 +148,12 @@ CSV has the problem's signals and JOINT_rate.
   spookid check arm.py --trajectory plan.csv --noise 'q*=1e-4' 'tau*=0.5'
   spookid excite quadruped.py --duration 20 --cone '*foot=0.5:20' --home '*thigh=0.8' --out plan.csv
 """
-_WATCHED = """LOG is text with a header row: a column of timestamps and those of all signals of
-the problem; or another file that Recording.from_file reads, such as MCAP. The first
-seconds (--warm-up) are fitted, also to estimate the noise; then each row counts when
-it arrives. On a terminal a table is updated in place, elsewhere a line is written
-every second of the log (--every). A change of a parameter is reported, such as
+_WATCHED = """LOG is text with a header row: a column of timestamps and those of all signals
+of the problem; or another file that Recording.from_file reads, such as MCAP.
+The first seconds (--warm-up) are fitted, also to estimate the noise; then each
+row counts when it arrives. On a terminal a table is updated in place, elsewhere
+a line is written every second of the log (--every). A change of a parameter is
+reported, such as
 
   14:02:09  CHANGED  b (friction of elbow) +12.1 ± 2.9 % since 14:02:07
 
@@ -173,7 +175,7 @@ def _optional(help: str) -> dict[str, Any]:
 _DECLARED: tuple[Command, ...] = (
     Command(
         "check",
-        "describe a problem before it is solved: parts, recordings, parameters, identifiability",
+        "describe a problem: parts, recordings, parameters, what is identifiable",
         "cli.checking:check",
         "",
         f"{_GUESSED} --trajectory --from --noise --until --verbose",
@@ -208,7 +210,7 @@ _DECLARED: tuple[Command, ...] = (
     ),
     Study(
         "audit",
-        "fit with the time steps h, h/2 and h/4, and show the discretization bias of each estimate",
+        "fit with the time steps h, h/2 and h/4, and show the discretization bias",
         "studies.auditing:begin",
         _FOLDERS,
         _FIT,
@@ -217,7 +219,7 @@ _DECLARED: tuple[Command, ...] = (
     ),
     Study(
         "profile",
-        "refit with a parameter held at several values: likelihood interval without linearization",
+        "refit with a parameter held at several values: its likelihood interval",
         "studies.profile_study:begin",
         _FOLDERS,
         f"--parameter {_FIT} --jobs --scheduler",
@@ -229,7 +231,7 @@ _DECLARED: tuple[Command, ...] = (
     ),
     Study(
         "regress",
-        "least squares on filtered derivatives (inverse-dynamics regression), compared with a fit",
+        "least squares on filtered derivatives, compared with a fit",
         "studies.regression:begin",
         _FOLDERS,
         f"--method --filter --unknowns --from --alone {_FIT}",
