@@ -25,8 +25,7 @@ _declared: dict[int, Parameter] = {}
 class Parameter(ca.SX):  # type: ignore[misc]
     """An unknown constant of the mechanism, usable in arithmetic, in NumPy expressions and in ``casadi`` functions.
 
-    It *is* a CasADi ``SX`` symbol. A problem finds its parameters in the expressions it is made of; they are never
-    listed a second time.
+    It *is* a CasADi ``SX`` symbol. A problem finds its parameters in its expressions; they are never listed again.
 
     Args:
         name: an identifier; it names the parameter in results and on the command line.
@@ -35,9 +34,9 @@ class Parameter(ca.SX):  # type: ignore[misc]
         unit: SI unit, for people.
         note: description, shown in tables.
         prior: (mean, sigma) in ``unit`` of a normal prior distribution. It adds ((value − mean)/sigma)² to the cost.
-            Its sigma is absolute, so give those of the sensors too, and the weight of the equations in proportion:
-            against a sigma of 1 rad for an encoder the prior outweighs the data.
-        per: "recording" for one that is another in each recording, such as a payload or an angle of release; results
+            If ``state_weight`` is given, give sigmas of the sensors, too: against a sigma of 1 rad for an encoder the
+            prior outweighs the data.
+        per: "recording" if each recording has its own value, such as a payload or an angle of release; results
             name it ``name[recording]``. Initial value, bounds and prior are those of each.
 
     Raises:
@@ -83,7 +82,7 @@ class Parameter(ca.SX):  # type: ignore[misc]
         _declared[self.element_hash()] = self
 
     def of(self, recording: str) -> Parameter:
-        """The one of a recording, by its name, if it is another in each; always the same object.
+        """Return the parameter of a recording, by its name, if each has its own; always the same object.
 
         Raises:
             ProblemError: if all recordings share it.

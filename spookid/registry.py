@@ -117,7 +117,7 @@ Every point is kept in DIR/points once it is solved; the same command continues
 where it was interrupted. A point is solved anew if the problem, the settings
 or the versions have changed. With a dict `problems`, each has its DIR/key.
 """
-_PAGE = "The page needs no other file. Of a folder with several results it has them all.\n"
+_PAGE = "The page needs no other file. For a folder with several results it shows all.\n"
 _MATCHED = """Joints and columns are matched by name: the joint's name in the column's, or
 q1, q2 ... in the order of the joints. The rest is listed. Initial values are
 from the robot's file, and from a regression along the log.
@@ -129,10 +129,10 @@ actuator of its joint in an MJCF, with gains, limit, delay and back-EMF:
   spookid export RESULT --to robot.xml --signal kp=400 --out identified.xml
   spookid export RESULT --timestep 0.005 --signal kp=400 --out actuators.yaml
 """
-_CARRIED = """Mass, centre of mass and inertia about it are printed in the frame of NAME. Part of
-their errors is that of the run, part that of the arm. The scale of an arm's
-gains is often known to some per cent only; a run with a payload of known mass
-determines it, and the next run takes that:
+_CARRIED = """Mass, centre of mass and inertia about it are printed in the frame of NAME.
+Their errors come from the run and from the arm. The scale of an arm's gains is
+often known to some per cent only; a run with a known mass determines it for
+later runs:
 
   spookid payload RESULT KNOWN.csv --body tool0 --known-mass 2.8 --out known.json
   spookid payload RESULT LOG --body tool0 --calibration known.json
@@ -158,13 +158,12 @@ CSV has the problem's signals and JOINT_rate.
   spookid check arm.py --trajectory plan.csv --noise 'q*=1e-4' 'tau*=0.5'
   spookid excite quadruped.py --duration 20 --cone '*foot=0.5:20' --home '*thigh=0.8' --out plan.csv
 """
-_WATCHED = """LOG is text with a header row, as Recording.from_csv reads it: a column of
-timestamps and those of all signals of the problem; or, by its ending, any other
-file that Recording.from_file reads, an MCAP file say. The first seconds
-are fitted (--warm-up), also to estimate the noise; from then on every
-row counts when it is there. On a terminal a table is rewritten in place,
-elsewhere a line is written every second of the log (--every). When a parameter
-has changed, a line says so, such as
+_WATCHED = """LOG is text with a header row: a column of timestamps and those of all signals
+of the problem; or another file that Recording.from_file reads, such as MCAP.
+The first seconds (--warm-up) are fitted, also to estimate the noise; then each
+row counts when it arrives. On a terminal a table is updated in place, elsewhere
+a line is written every second of the log (--every). A change of a parameter is
+reported, such as
 
   14:02:09  CHANGED  b (friction of elbow) +12.1 ± 2.9 % since 14:02:07
 
@@ -186,7 +185,7 @@ def _optional(help: str) -> dict[str, Any]:
 _DECLARED: tuple[Command, ...] = (
     Command(
         "check",
-        "show what a problem is made of, its sizes and sparsity; solves nothing",
+        "describe a problem: parts, recordings, parameters, what is identifiable",
         "cli.checking:check",
         "",
         f"{_GUESSED} --trajectory --from --noise --until --verbose",
@@ -221,7 +220,7 @@ _DECLARED: tuple[Command, ...] = (
     ),
     Study(
         "audit",
-        "fit with the time steps h, h/2 and h/4, and say which estimates move",
+        "fit with the time steps h, h/2 and h/4, and show the discretization bias",
         "studies.auditing:begin",
         _FOLDERS,
         _FIT,
@@ -230,7 +229,7 @@ _DECLARED: tuple[Command, ...] = (
     ),
     Study(
         "profile",
-        "refit along a parameter: how far the data let it go, without linearization",
+        "refit with a parameter held at several values: its likelihood interval",
         "studies.profile_study:begin",
         _FOLDERS,
         f"--parameter {_FIT} --jobs --scheduler",
@@ -242,7 +241,7 @@ _DECLARED: tuple[Command, ...] = (
     ),
     Study(
         "regress",
-        "least squares on filtered derivatives, as robots are mostly identified, beside a fit",
+        "least squares on filtered derivatives, compared with a fit",
         "studies.regression:begin",
         _FOLDERS,
         f"--method --filter --unknowns --from --alone {_FIT}",
@@ -256,7 +255,7 @@ _DECLARED: tuple[Command, ...] = (
     ),
     Study(
         "crossvalidate",
-        "fit models to each recording, judge them on the others, and order them",
+        "fit models to each recording, test them on the others, and rank them",
         "studies.crossvalidation_study:begin",
         _VALIDATION,
         _FIT,
@@ -301,20 +300,18 @@ _DECLARED: tuple[Command, ...] = (
         },
     ),
     Command("new", "write a problem file for a robot and a log of it", "cli.robots:new", _MATCHED),
-    Command("export", "write a robot's own file with what was found of it", "cli.robots:export", _KEPT),
+    Command("export", "write a robot's file with its identified values", "cli.robots:export", _KEPT),
     Command(
         "payload",
-        "find what an arm that was fitted carries along a run, without a fit",
+        "estimate the payload of a fitted arm from one run, without a new fit",
         "cli.robots:payload",
         _CARRIED,
     ),
-    Command(
-        "predict", "predict the efforts of the motors along another log, without a fit", "cli.robots:predict", _LIKE
-    ),
+    Command("predict", "predict motor efforts along another log, without a new fit", "cli.robots:predict", _LIKE),
     Command("randomize", "draw parameters from their posterior, for simulators", "cli.robots:randomize", _DRAWN),
     Command(
         "watch",
-        "estimate while a log grows, and say when a parameter has changed",
+        "estimate while a log grows, and report changes of parameters",
         "cli.watching:watch",
         _WATCHED,
         f"LOG --follow --time --warm-up --window --every --false-alarms --save --resume {_GUESSED} --quiet",

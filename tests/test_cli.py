@@ -301,7 +301,7 @@ def test_check_of_a_problem_whose_noise_is_estimated(here, capsys, monkeypatch):
     assert "Identifiability, linearized at the initial values\n  Directions are seen at " in out
     assert "the paper's weight" not in out
     assert main(["check", write(ONE), "--state-weight", "100"]) == 0
-    assert "state_weight=100 is the paper's weight; estimates and errors hang on it." in capsys.readouterr().out
+    assert "state_weight=100 is the paper's weight; estimates and errors depend on it." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

@@ -77,7 +77,7 @@ def test_a_derivative_that_is_infinite_is_traced(backend: str) -> None:
         found = problem(1e-9 * ca.sqrt(AT_ZERO) + 0.01, state_weight=None).solve(backend=backend)
         assert found.notices is not None
     assert found.status is Status.DIVERGED
-    assert "The fit cannot begin at the initial guess" in found.message
+    assert "The fit cannot begin at the initial values" in found.message
     assert "slow, step 1 (t = 0.02 s): Δp hinge (impulse), its derivative by z" in found.message
     assert "is infinite (z = 0)" in found.message
 

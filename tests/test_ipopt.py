@@ -106,7 +106,7 @@ def test_rows_that_others_imply_are_left_out():
     assert ours.status is Status.CONVERGED
     assert ours["b"].estimate == pytest.approx(other["b"].estimate, rel=1e-4)
     assert ours.notices == other.notices
-    assert "3 constraint rows" in " ".join(ours.notices)
+    assert "3 constraint equations" in " ".join(ours.notices)
 
 
 # --- complementarity ---

@@ -168,7 +168,7 @@ def test_files_are_recordings_that_are_read_when_asked_for(path: Path) -> None:
     files = RecordingFiles(str(path.parent / "logs" / "*.npz"))
     assert (len(files), files.names[-1], files[1].name) == (5, "000004", "000001")
     assert [one.name for one in files] == list(files.names)
-    with pytest.raises(ProblemError, match="no file is"):
+    with pytest.raises(ProblemError, match="there is no file"):
         RecordingFiles("nothing/*.npz")
     with pytest.raises(ProblemError, match="name each once"):
         RecordingFiles([files.paths[0], files.paths[0]])

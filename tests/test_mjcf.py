@@ -53,7 +53,7 @@ def test_joints_that_follow_and_joints_that_are_held(tmp_path: Path) -> None:
     assert isinstance(gear, Gear)
     assert (gear.joint_a.name, float(gear.ratio), float(gear.offset)) == ("c", 2.0, 0.1)
     bent = equality.replace("0.1 2 0", "0.1 2 3")
-    with pytest.raises(ProblemError, match="which is no straight line"):
+    with pytest.raises(ProblemError, match="which is not linear"):
         robots.read(written(tmp_path, FOURBAR.replace("<equality>", f"<equality>{bent}")))
     locked = equality.replace('joint2="c"', "")
     assert "a" not in robots.read(written(tmp_path, FOURBAR.replace("<equality>", f"<equality>{locked}"))).joints

@@ -290,7 +290,7 @@ def _inequality() -> Residual:
         (lambda p: FixedLagSmoother(p.with_(residuals=[_inequality()]), 9), "an inequality, which a smoother cannot"),
         (lambda p: FixedLagSmoother(p.with_(friction_width=None), 9), "dry friction, whose width follows from"),
         (lambda p: FixedLagSmoother(rod(sigma=None), 9), "does not declare the noise of 'theta'; give"),
-        (lambda _: smoother(swing(), window=2), "Problem 'rod': window is 2 steps; the factors reach over 3: take as"),
+        (lambda _: smoother(swing(), window=2), "Problem 'rod': window is 2 steps; a factor connects 3 steps"),
         (lambda p: FixedLagSmoother(p, 9, start=3), "start is 3; give a Solution"),
         (
             lambda p: FixedLagSmoother(p, 9, start=start(swing())[1]),

@@ -73,7 +73,7 @@ def leg(floating: bool = True, motors: int = 2) -> Problem:
 @pytest.mark.parametrize(
     ("limits", "said"),
     [
-        (MotionLimits(cone={"sole": (0.3, 80.0)}), "to stand in the home pose takes .* more than the limits"),
+        (MotionLimits(cone={"sole": (0.3, 80.0)}), "holding the home pose takes .* more than the limits"),
         (MotionLimits(cone={"heel": (0.3, 20.0)}), "limits name the contact 'heel'; there are sole"),
         (MotionLimits(position={"knee": (0.0, 1.0)}), "'knee' is at -0.5 in the home pose, outside of its limits"),
     ],

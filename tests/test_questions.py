@@ -72,9 +72,12 @@ def test_nothing_is_asked_of_what_the_model_explains() -> None:
         (lambda: slide(change=scaled("x", 1e3)), "if x was in millimetres"),
         (lambda: slide(change=scaled("f", -1)), "if f had the other sign"),
         (lambda: slide(change=scaled("f", 1e3)), "if f was in thousandths"),
-        (lambda: slide(change=lambda r: r.with_signals(f=1e3 * np.cos(50 * T))), "a guess off by more than a decade"),
-        (lambda: slide(0.03), " ms later than the stamps say"),
-        (lambda: slide(-0.03), " ms earlier than the stamps say"),
+        (
+            lambda: slide(change=lambda r: r.with_signals(f=1e3 * np.cos(50 * T))),
+            "initial value off by more than a decade",
+        ),
+        (lambda: slide(0.03), " ms later than their timestamps"),
+        (lambda: slide(-0.03), " ms earlier than their timestamps"),
         (lambda: slide(change=faster(1e3)), "Is t in milliseconds?"),
         (lambda: swing(scaled("theta", 180 / np.pi)), "if theta was in degrees"),
         (

@@ -93,7 +93,7 @@ HOSTILE = {
     "empty": ("  \n", "is empty; give a robot's description"),
     "no XML": ("link: base", r"arm.urdf:1: is no XML \(.*\); correct that line"),
     "cut off": (ARM[:900], "is no XML"),
-    "an entity bomb": (BOMB, r"arm.urdf:1: it has a document type declaration <!DOCTYPE r .*; take it out"),
+    "an entity bomb": (BOMB, r"arm.urdf:1: it has a document type declaration <!DOCTYPE r .*; remove it"),
     "an entity elsewhere": (FETCH, "document type declaration"),
     "another file": ("<html/>", "its root is <html>; give a URDF"),
     "deep": ("<robot>" + "<a>" * 2000 + "</a>" * 2000 + "</robot>", "more than 500 elements are inside each other"),

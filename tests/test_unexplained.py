@@ -25,7 +25,7 @@ def test_a_reversed_motor_is_suspected() -> None:
     wrong = reversed_.solve()
     assert "slide" in suspicion(wrong)
     assert "of u reversed" in suspicion(wrong)
-    assert wrong.summary().index("What disturbs the motion exceeds") < wrong.summary().index("parameter ")
+    assert wrong.summary().index("The process noise exceeds") < wrong.summary().index("parameter ")
 
 
 @pytest.mark.parametrize("up", [1, -1])

@@ -119,12 +119,12 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     @property
     def sample(self) -> Sequence[Recording]:
-        """Its recordings; of files the first few, others being looked at when they are read."""
+        """Its recordings; for files the first few, the others are read later."""
         return self.recordings[:SAMPLE] if isinstance(self.recordings, RecordingFiles) else self.recordings
 
     @property
     def what(self) -> str:
-        """Where it was declared, and its name, as messages begin."""
+        """Place of its declaration and its name, for messages."""
         return f"{self.place}: Problem {self.name!r}"
 
     @property
@@ -136,7 +136,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     @property
     def corrects(self) -> bool:
-        """True if its estimates are to be those of continuous time."""
+        """True if its estimates are extrapolated to step zero."""
         asked = self.step_correction and self.estimates_noise and EXTRAPOLATED not in self.stepper.refuses
         return asked and not declared.uncorrected(self)
 
@@ -147,7 +147,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     @property
     def weight(self) -> float:
-        """κ as a number: 1 where residuals are whitened by the noise that is estimated."""
+        """Weight κ as a number: 1 if residuals are whitened by estimated noise."""
         return 1.0 if self.estimates_noise else float(cast(float, self.state_weight))
 
     @cached_property
@@ -248,7 +248,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return planned(problem, backend, others)
 
     def questions(self) -> tuple[str, ...]:
-        """Whether units, clocks and signs are meant; ``solve`` asks, too, if its answer is in doubt."""
+        """Return questions about suspicious units, clocks and signs; ``solve`` asks them, too."""
         from spookid.estimation.questions import questions
 
         return tuple(question.text for question in questions(self))
@@ -272,19 +272,15 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return crossvalidate(problem, fitting(backend, others))
 
     def base_parameters(self, recordings: Recording | Iterable[Recording] | None = None) -> BaseParameters:
-        """Return the base parameters: the combinations of parameters that a motion can identify, found before a fit.
-
-        Args:
-            recordings: recordings of the motion, such as ``problem.recordings``; default: any motion.
-        """
+        """Return the combinations of parameters that the motion of ``recordings`` can identify; default: any motion."""
         from spookid.estimation.grouping import base_parameters
 
         return base_parameters(self, recordings)
 
     def contact_forces(self, solution: Solution, recording: int = 0) -> dict[str, Array]:
-        """Return reactions of holding contacts on their bodies, by names of contacts, (N, rows): forces [N], and of a
-        ``Weld`` moments [N m], along the axes of the frame that they hold on, as means around each step; 0 where a
-        contact does not hold, NaN at the first and the last step. The solution is one of this problem."""
+        """Return reactions of holding contacts on their bodies, by names of contacts, (N, rows): forces [N], and
+        moments of a ``Weld`` [N m], along the axes of the frame that they hold on, as means around each step. They are
+        0 where a contact does not hold, and NaN at the first and the last step."""
         from spookid.studies.motor_efforts import contact_forces
 
         return contact_forces(self, solution, recording)
@@ -323,9 +319,9 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
             initial: positions, or positions and rates, of joints' coordinates by name; arrays (q, v); or a solution.
             recording: number of the recording that gives the inputs and the default start and duration.
             inputs: a recording of the motors' signals to use instead; without any they are zero.
-            noise: a solution, for the noise it found, or sizes by name; None: nothing is random.
+            noise: a solution, for its estimated noise, or standard deviations by name; None: no noise.
             seed: seed of the random numbers.
-            substeps: equal parts that each step is taken in; by default as many as continuous time asks for.
+            substeps: number of equal parts of each step; default: as many as convergence to continuous time needs.
             progress: wraps the iteration over the steps, as a progress bar does.
             options: the problem's own settings.
         """
@@ -349,7 +345,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return payload(self, solution, recording, body, **options)
 
     def excite(self, duration: float, limits: MotionLimits | None = None, **options: Any) -> Excitation:
-        """Design a motion of a duration [s] that shows most of the parameters; see ``spookid.studies.excite``. Limits
+        """Design a motion of a duration [s] that identifies the parameters best; see ``spookid.studies.excite``. Limits
         that ``limits`` does not give are those of the robot's file, if the problem was made from one."""
         from spookid.robots.robot import limits_within
         from spookid.studies.excitation import excite

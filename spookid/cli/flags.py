@@ -123,13 +123,13 @@ _SOURCE = (
 )
 _GUESSES = "initial values of parameters; with --fix the values held"
 FLAGS = {
-    "LOG": flag("rows to be watched: a CSV or other file, or - for standard input"),
+    "LOG": flag("the log: a CSV or other file, or - for standard input"),
     "--backend": flag("solver (default: lm)", choices=BACKENDS, default="lm"),
     "--set": flag(_GUESSES, "NAME=VALUE", type=_pair, default=[], **SEVERAL),
     "--fix": flag("parameters that keep their initial value", "NAME", default=[], **SEVERAL),
     "--state-weight": flag(_WEIGHT, "K", type=_weight),
-    "--max-iterations": flag("accepted steps of each fit at the most", "N", type=_count),
-    "--threads": flag("threads that share out the recordings (default: 1)", "N", type=_jobs),
+    "--max-iterations": flag("limit of accepted steps of each fit", "N", type=_count),
+    "--threads": flag("threads for the recordings (default: 1)", "N", type=_jobs),
     "--from": flag(_SOURCE, "DIR", dest="source"),
     "--force": flag("take results that have not converged, or that the data contradict", action="store_true"),
     "--method": flag("what is balanced", choices=METHODS, default=METHODS[0]),
@@ -146,27 +146,27 @@ FLAGS = {
     "--follow": flag("wait for rows after the last one, until Ctrl-C", action="store_true"),
     "--time": flag("column of the timestamps [s] (default: t)", "NAME", default="t"),
     "--warm-up": flag("seconds that are fitted first (default: 5)", "S", type=_amount, default=5.0),
-    "--window": flag("seconds in which states are estimated anew (default: 20 steps)", "S", type=_amount),
+    "--window": flag("window of the smoother [s] (default: 20 steps)", "S", type=_amount),
     "--every": flag("seconds of the log between two lines (default: 1)", "S", type=_amount, default=1.0),
     "--false-alarms": flag(
-        "false alarms a day at the most, if the noise is white (default: 1)",
+        "expected false alarms per day of data, if the noise is white (default: 1)",
         "N",
         type=_amount,
         default=1.0,
     ),
-    "--save": flag("keep all that is known in FILE when the log ends, or at Ctrl-C", "FILE"),
-    "--resume": flag("continue from such a file; rows up to its last timestamp are skipped", "FILE"),
+    "--save": flag("save the state in FILE every 10 s, when the log ends, and at Ctrl-C", "FILE"),
+    "--resume": flag("continue from such a file, and skip rows up to its last timestamp", "FILE"),
     "--criterion": flag(
-        "what is made small: determinant (the default), −log det of the information; largest, the largest relative "
+        "what to minimize: determinant (default), −log det of the information; largest, the largest relative "
         "error; or NAME,NAME, the errors of these parameters",
         "HOW",
         default="determinant",
     ),
-    "--rate": flag("samples a second, of the controller (default: the recordings', or 100)", "HZ", type=_amount),
+    "--rate": flag("sampling rate of the controller (default: that of the recordings, or 100)", "HZ", type=_amount),
     "--basis": flag("functions of time (default: fourier)", choices=BASES, default=BASES[0]),
-    "--harmonics": flag("periods of the fastest one in the duration (default: 10)", "N", type=_jobs, default=10),
+    "--harmonics": flag("periods of the fastest function in the duration (default: 10)", "N", type=_jobs, default=10),
     "--starts": flag("random motions to begin from (default: 3)", "N", type=_jobs, default=3),
-    "--seed": flag("of the random motions (default: 0)", "N", type=_count, default=0),
+    "--seed": flag("seed of the random motions (default: 0)", "N", type=_count, default=0),
     "--noise": flag(
         "noise that the problem does not declare: standard deviations of signals, process noise of joints per √Hz; "
         "NAME may be a pattern, such as 'q*'",
@@ -176,14 +176,16 @@ FLAGS = {
         **SEVERAL,
     ),
     "--position-limit": flag(
-        "of joints [rad or m] (default: the robot's file's); JOINT may be a pattern, such as '*'",
+        "limits of joints [rad or m] (default: those of the robot's file); JOINT may be a pattern, such as '*'",
         "JOINT=LOW:HIGH",
         type=_range,
         default=[],
         **SEVERAL,
     ),
-    "--rate-limit": flag("likewise [rad/s or m/s]", "JOINT=SIZE", type=_pair, default=[], **SEVERAL),
-    "--effort-limit": flag("likewise [N m or N]", "JOINT=SIZE", type=_pair, default=[], **SEVERAL),
+    "--rate-limit": flag("limits of rates, likewise [rad/s or m/s]", "JOINT=SIZE", type=_pair, default=[], **SEVERAL),
+    "--effort-limit": flag(
+        "limits of motor efforts, likewise [N m or N]", "JOINT=SIZE", type=_pair, default=[], **SEVERAL
+    ),
     "--inside": flag(
         "walls of the world around a frame, LOW:HIGH along x, y and z [m]: tool0=,,0.1: keeps it above 0.1 m",
         "FRAME=X,Y,Z",
@@ -192,7 +194,7 @@ FLAGS = {
         **SEVERAL,
     ),
     "--cone": flag(
-        "friction that a contact may use, and least force along its normal [N]: foot=0.5:20; CONTACT may be a pattern",
+        "friction coefficient of a contact, and least normal force [N]: foot=0.5:20; CONTACT may be a pattern",
         "CONTACT=MU:NEWTON",
         type=_cone,
         default=[],
@@ -207,33 +209,33 @@ FLAGS = {
         **SEVERAL,
     ),
     "--until": flag(
-        "say how often the motion has to be made until an error is below that: J=1%% or J=2e-4",
+        "print how often to repeat the motion until an error is below this: J=1%% or J=2e-4",
         "NAME=ERROR",
         type=_target,
         default=[],
         **SEVERAL,
     ),
     "--trajectory": flag(
-        "a planned motion, as spookid excite writes it: say what errors to expect, of the motion alone", "FILE"
+        "a planned motion, as spookid excite writes it: predict standard errors of this motion", "FILE"
     ),
     "--out": flag("folder of results", "DIR", required=True),
     "--animate": flag(
-        "add the mechanism in motion, estimated over measured: animation_0.gif ..., one a recording",
+        "add an animation of each recording, estimated over measured: animation_0.gif ...",
         action="store_true",
     ),
-    "--plan": flag("the stages of the fit before it, and what each of them took after it", action="store_true"),
-    "--no-figures": flag("numbers and summary alone, which are there sooner", action="store_true"),
+    "--plan": flag("print the stages of the fit before it, and their durations after it", action="store_true"),
+    "--no-figures": flag("write numbers and summary only, which is faster", action="store_true"),
     "--strict": flag("exit status 3 for every warning", action="store_true"),
-    "--robot": flag("the robot's file that the problem was made from, where that is not where it was", "FILE"),
+    "--robot": flag("the robot's file of the problem, if it has moved", "FILE"),
     "--verbose": flag("all warnings and parameters, residuals, costs, times and versions", action="store_true"),
     "--quiet": flag("no progress, no summary and no table", action="store_true"),
 }
 SETTINGS = {
     "--stepper": flag("time stepping", choices=STEPPERS),
     "--estimator": flag(
-        "noise: process noise is estimated; hard: deterministic dynamics; auto: as the data say", choices=ESTIMATORS
+        "noise: process noise is estimated; hard: deterministic dynamics; auto: chosen by the data", choices=ESTIMATORS
     ),
-    "--friction": flag("how dry friction is represented", choices=FRICTIONS),
+    "--friction": flag("representation of dry friction", choices=FRICTIONS),
     "--friction-width": flag("width of smooth dry friction [rad/s]", "W", type=float),
     "--step": flag("time step [s]", "H", type=float),
     "--cutoff": flag("low-pass filter of the initial values [Hz]", "F", type=float),
@@ -243,7 +245,7 @@ _ROBOT = {
     "--hold": flag(
         "joints that do not move, and where [rad; m of sliders]", "JOINT=VALUE", type=_pair, default=[], **SEVERAL
     ),
-    "--mend": flag("take the nearest inertia that some body has for one that none has", action="store_true"),
+    "--mend": flag("replace an impossible inertia of the file by the nearest possible one", action="store_true"),
 }
 _LOG = {
     "--topics": flag(
@@ -259,12 +261,14 @@ _LOG = {
 }
 _ALONG = {
     "--problem": flag("problem file (default: the one that was solved)", "PROBLEM.py"),
-    "--time": flag("column of the timestamps [s] (default: t, or the one that is named so)", "NAME"),
+    "--time": flag("column of the timestamps [s] (default: t, or one with such a name)", "NAME"),
     **_LOG,
     "--cutoff": flag("low-pass filter [Hz] (default: the problem's own)", "F", type=_amount),
-    "--set": flag("parameters that each recording has its own of", "NAME=VALUE", type=_pair, default=[], **SEVERAL),
+    "--set": flag(
+        "values in this run of parameters with per='recording'", "NAME=VALUE", type=_pair, default=[], **SEVERAL
+    ),
 }
-_GAIN = "what a data sheet says of a drive: torque along the joint per ampere or volt, known within 10 %%"
+_GAIN = "gain of a drive from a data sheet: torque along the joint per ampere or volt, with a prior of 10 %%"
 OF_COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
     "new": {
         "robot": flag("its URDF, xacro or MJCF file", "ROBOT"),
@@ -300,7 +304,7 @@ OF_COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
         "log": flag("a run with the payload: CSV, or any file that Recording.from_file reads", "LOG"),
         "--body": flag("body that carries it, or a link of the robot's file on one", "NAME", required=True),
         "--known-mass": flag("mass of the payload [kg], to calibrate gains; 0: there is none", "KG", type=float),
-        "--calibration": flag("what a run with a known mass has found, the FILE of its --out", "FILE"),
+        "--calibration": flag("FILE of --out of a run with a known mass", "FILE"),
         **_ALONG,
         "--verbose": flag("all warnings and notes, and a table of residuals", action="store_true"),
         "--out": flag("JSON with estimates, errors and covariances", "FILE"),
@@ -325,7 +329,7 @@ OF_COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
     },
     "doctor": {},
     "report": {
-        "directory": flag("what a command of spookid wrote", "DIR"),
+        "directory": flag("folder that a command of spookid wrote", "DIR"),
         **{name: FLAGS[name] for name in ("--animate", "--robot")},
     },
 }

@@ -89,7 +89,7 @@ class Sensor(metaclass=Checked):
         """Raise ProblemError if it does not fit the model."""
 
     def check_arguments(self) -> None:
-        """Raise ProblemError if sigma is not positive, the loss is unknown, or an offset or scale is none."""
+        """Raise ProblemError if sigma is not positive, the loss is unknown, or an offset or scale is invalid."""
         for sigma in self._sigmas or [self.sigma]:
             if isinstance(sigma, ca.SX):
                 raise ProblemError(

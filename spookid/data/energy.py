@@ -51,7 +51,7 @@ class EnergyBalance(Residual):
     Each motor's coordinate needs a ``JointRate``, or a ``JointPosition`` whose differences are its work per torque. The
     standard deviation of each row follows from those of the rates' and efforts' samples (``sigma`` of the sensors, of
     measured efforts from third differences of their samples, as of sensors that have none) and from a floor, the rule's
-    error along all power that moves bodies, of springs and gravity too. It is no further evidence; standard errors take
+    error along all power that moves bodies, of springs and gravity too. It adds no information; standard errors take
     account of that (see above).
 
     Raises:
@@ -81,7 +81,7 @@ class EnergyBalance(Residual):
         super().check(model)
 
     def data(self, model: Model) -> int:
-        """How many numbers of the recording its rows take at each step."""
+        """Number of data of the recording that its residuals need at each step."""
         return 2 * len(model.motors) + 1
 
     def rows(self, *states: State, data: ca.SX | None = None) -> ca.SX:

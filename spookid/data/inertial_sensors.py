@@ -64,7 +64,7 @@ class Gyroscope(_Mounted):
 class Accelerometer(_Mounted):
     """Specific force at the origin of a frame, in its axes [m/s²]: scale · (acceleration − gravity) + bias.
 
-    At rest it shows gravity upside down: what holds it up.
+    At rest it measures −g, the specific force of the support.
 
     Raises:
         ProblemError: if ``frame`` is no frame, there are not three signals, or ``sigma`` is not positive.

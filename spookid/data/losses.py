@@ -39,7 +39,7 @@ class RobustLoss(ABC):
 
     @abstractmethod
     def residual(self, row: FloatArray) -> FloatArray:
-        """The residuals r of which these are the rows: the inverse of ``row``."""
+        """Residuals r for given values of ``row``: its inverse."""
 
 
 class Huber(RobustLoss):

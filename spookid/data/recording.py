@@ -40,13 +40,12 @@ class Recording(Tabular, Readable, metaclass=Checked):
         name: name of this run in messages and results.
         q: positions and quaternions of the bodies, shape (N, bodies, 7), of a simulated recording; None if measured.
         v: linear and angular velocities of the bodies, shape (N, bodies, 6), likewise.
-        closed_loop: True if inputs answer to the measured motion, as a controller's do, False if they do not; None:
-            found out.
-        several_clocks: True if NaN is no sample that is missing but the time of another clock; ``times`` sets it.
+        closed_loop: True if inputs depend on the measured motion, as those of a controller; None: it is tested.
+        several_clocks: True if NaN marks the time of another clock, not a missing sample; ``times`` sets it.
         before: time [s] and value of each signal's last sample before the first timestamp, which an input keeps until
-            it has another; ``between`` sets it.
+            its next sample; ``between`` sets it.
         times: timestamps [s] of signals with a separate clock, by their names, in any order, as many as their samples.
-            ``t`` is then of all clocks together, with NaN where one has no sample.
+            ``t`` then has the timestamps of all clocks, and signals are NaN where they have no sample.
         notes: changes that reading made to the samples, such as repeated timestamps; problems and results report them.
 
     Raises:

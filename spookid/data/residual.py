@@ -31,7 +31,8 @@ from spookid.records import dataclass
 
 @dataclass(frozen=True, eq=False)
 class Residual(metaclass=Checked):
-    """Rows that are small, zero, or not negative at every step: ``Residual("energy", lambda s, n: ..., sigma=1e-3)``.
+    """Residuals that are small, zero, or not negative at every step: ``Residual("energy", lambda s, n: ...,
+    sigma=1e-3)``.
 
     Raises:
         ProblemError: if ``expression`` takes neither one state nor two, or two at the start, or if a
@@ -111,7 +112,7 @@ class Residual(metaclass=Checked):
         """Its rows, (n,).
 
         Args:
-            data: of a recording, as many as ``data`` says.
+            data: data of a recording, as many as ``data``.
 
         Raises:
             ProblemError: if the expression cannot be evaluated.
@@ -120,7 +121,8 @@ class Residual(metaclass=Checked):
             return rows_of(self.expression(*states))
 
     def order(self, model: Model) -> int:
-        """How many time derivatives of the configuration it sees: 0, 1 for velocities, 2 for accelerations."""
+        """Number of time derivatives of the configuration that it depends on: 0, 1 for velocities, 2 for
+        accelerations."""
         states = [State.symbols(model) for _ in range(self.states)]
         rows = self.rows(*states)
         return max(state.order(rows) for state in states)
@@ -199,9 +201,9 @@ class _Written(Constraint):
 
 @dataclass(frozen=True, eq=False)
 class Holonomic(_Written):
-    """Rows g(q) = 0 of one's own: ``Holonomic("slot", lambda s: s.position(pin)[1] - y_0)``.
+    """User-defined equations g(q) = 0: ``Holonomic("slot", lambda s: s.position(pin)[1] - y_0)``.
 
-    Its function is one of a ``State``, of Parameters too, but not of velocities; rows in m or rad.
+    Its function takes a ``State``, and may contain Parameters but not velocities; equations in m or rad.
 
     Raises:
         ProblemError: for a row that depends on velocities, or on no position.
@@ -220,9 +222,10 @@ class Holonomic(_Written):
 
 @dataclass(frozen=True, eq=False)
 class Nonholonomic(_Written):
-    """Rows A(q) v = γ of one's own, as of a wheel that rolls: ``Nonholonomic("tread", lambda s: s.velocity(...)[:2])``.
+    """User-defined equations A(q) v = γ, such as those of a rolling wheel: ``Nonholonomic("tread", lambda s:
+    s.velocity(...)[:2])``.
 
-    Its function is one of a ``State``, of Parameters too, linear in the velocities; rows in m/s or rad/s.
+    Its function takes a ``State``, may contain Parameters, and is linear in the velocities; equations in m/s or rad/s.
 
     Raises:
         ProblemError: for a row that is not linear in the velocities, not zero at rest, or does not depend on them.
@@ -241,7 +244,7 @@ class Nonholonomic(_Written):
 
     @property
     def signals(self) -> tuple[str, ...]:  # type: ignore[override]
-        """That of γ, if it is one."""
+        """Signal of γ, if γ is a signal."""
         return (self.speed,) if isinstance(self.speed, str) else ()
 
     def _check_rows(self, state: State, rows: ca.SX) -> None:

@@ -55,8 +55,8 @@ class OfCoordinate(OneSignal):
 
 @dataclass(frozen=True, eq=False)
 class JointPosition(OfCoordinate):
-    """A coordinate of a joint [rad or m], as an encoder gives it; angles of hinges wrapped or multi-turn, for their
-    residuals are modulo 2π.
+    """A coordinate of a joint [rad or m], as an encoder gives it; angles of hinges may be wrapped or multi-turn,
+    because their residuals are modulo 2π.
 
     Raises:
         ProblemError: if ``joint`` is no joint or has no such coordinate, or ``sigma`` is not positive.
@@ -181,7 +181,7 @@ class PointDistance(OneSignal):
 
 @dataclass(frozen=True, eq=False)
 class Observation(OneSignal):
-    """Any scalar expression of the state, of Parameters too: ``Observation(lambda s: s.position(tip)[2] - z_0, "z")``.
+    """Any scalar expression of the state and of Parameters: ``Observation(lambda s: s.position(tip)[2] - z_0, "z")``.
 
     Raises:
         ProblemError: if ``expression`` cannot be called or ``sigma`` is not positive.
@@ -294,7 +294,7 @@ def with_torques(model: Model, observations: Sequence[Sensor]) -> Model:
 
 @dataclass(frozen=True, eq=False)
 class JointForce(DeclaredSensor):
-    """The force that a joint hands on [N], as a load cell gives it: that of the parent's side on the child's, in the
+    """The force that a joint transmits [N], as a load cell measures it: that of the parent on the child, in the
     axes of the joint's parent frame, with all that acts along its coordinates.
 
     It follows from the motion of all bodies beyond the joint, whose inertias it thereby determines.

@@ -150,12 +150,12 @@ def _words(
     holding = ", ".join(f"{c.kind} {c.name!r}" for c, holds in zip(contacts, held, strict=True) if holds)
     if last - first <= _NEAR:
         when, kind, amount = f"around {(t[first] + t[last]) / 2:.4g} s", "an impulse", quantity(size, "N s", 2)
-        ask = "does a schedule lack an impact there, or is a time wrong?"
+        ask = "is an impact missing in the schedule there, or is a time wrong?"
     else:
         when, kind = f"from {t[first]:.4g} to {t[last]:.4g} s", "a force"
-        amount, ask = quantity(size / (t[last] - t[first]), "N", 2), "does a contact hold longer than told?"
+        amount, ask = quantity(size / (t[last] - t[first]), "N", 2), "does a contact hold longer than in the schedule?"
     if holding and not np.isfinite(size):
-        return f"{when} of {name} {where} lacks an impulse while {holding} holds: does it hold then?"
+        return f"{when} of {name} {where} needs a further impulse while {holding} holds: does it hold then?"
     return f"{when} of {name} {kind}{f' of {amount}' if np.isfinite(size) else ''} on {where} is missing: {ask}"
 
 
@@ -245,7 +245,7 @@ def sliding_findings(
         f"The direction of sliding is not known of: {'; '.join(told)}. Dry friction then comes out too large and "
         "viscous friction too small, by up to about a standard error in the mean."
     )
-    advice = "Sensors that tell rates better help most; a longer step lessens it."
+    advice = "Sensors that measure rates better help most; a longer step reduces it."
     return [Finding("friction.direction-unknown", tuple(evidence), evidence, effect, advice=advice)]
 
 

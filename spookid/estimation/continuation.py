@@ -30,7 +30,7 @@ SHARPNESS = (3e-2, 1e-3)
 _WORSE = 0.01
 """Share of the smooth fit's cost by which one of friction that sticks is above it if it is worse."""
 _SOFT = 100.0
-"""State weight of fits that lead to hard dynamics."""
+"""Weight of preliminary fits for deterministic dynamics."""
 
 
 def is_staged(problem: Problem, solver: Solver) -> bool:
@@ -123,8 +123,8 @@ def held_by_pairs(work: Work) -> None:
 
 
 def stick(work: Work) -> None:
-    """Fits of ever sharper friction, then those of friction that sticks; hard dynamics are soft until the last, for a
-    motion that sticks at the wrong time is far off at all later ones."""
+    """Fits of ever sharper friction, then those of sticking friction; deterministic dynamics are weighted until the
+    last, for a motion that sticks at the wrong time is far off at all later ones."""
     problem, known = work.problem, work.found
     if problem.estimates_noise and (work.noise is None or work.noise.normaliser is None):
         return
@@ -173,7 +173,7 @@ def _named(work: Work) -> None:
 
 
 def touch(work: Work, most: int = 500) -> None:
-    """A fit with who touches when as the data tell it, then one as the law does; pairs follow them.
+    """A fit with contact times from the data, then one with those of the contact law; pairs follow them.
 
     Who touches is a choice for each step and contact. Where noise is estimated the first fit has little of it: much of
     it lets noisy samples choose, and takes the part of impacts. A given weight is lowered for the first fit. If both
@@ -226,7 +226,7 @@ def _if_led(made: Fit, led: Solution | None, grown: float = 2.0) -> Fit:
     before = {name: one.std for one in led.noise for name in one.names}
     if all(one.std <= grown * before.get(name, np.inf) for one in found.noise for name in one.names):
         return made
-    detail = "who touches when did not settle in the fits that lead to this one; take a smaller step"
+    detail = "the contact times did not converge in the preliminary fits; take a smaller step"
     return made.with_(status=Status.STALLED, detail=detail)
 
 

@@ -1,10 +1,10 @@
 """What disturbed the motion of each recording, with standard errors, and findings where that takes the place of the
 mechanics, as where a sign is reversed, or where a sensor's errors count as motion.
 
-It is the posterior of what is random, all data given. The random rows of a step are r = w/(s √h), of unit variance.
-With H = JᵀJ in states and parameters, r has the mean r̂ and the covariance J H⁻¹Jᵀ. Where loops close, λ and the random
-impulses along the coordinates of cut joints are private to the step: r̂ and J are known in the complement C of their
-rows P alone, and the rest is what it was before any data,
+It is the posterior of what is random, all data given. The weighted residuals of a step are r = w/(s √h), of unit
+variance. With H = JᵀJ in states and parameters, r has the mean r̂ and the covariance J H⁻¹Jᵀ. Where loops close, λ and
+the random impulses along the coordinates of cut joints are private to the step: r̂ and J are known in the complement C
+of their rows P alone, and the rest is what it was before any data,
 
     cov r = C (J H⁻¹Jᵀ) Cᵀ + PPᵀ,
 
@@ -68,7 +68,7 @@ def unexplained_findings(assembly: Assembly, point: Point, motion: Sequence[Traj
     signals = ", ".join(dict.fromkeys(motor.signal for motor in model.motors))
     reverse = f"the axis of a joint, of gravity{f' or of {signals}' if signals else ''} reversed"
     cause = f"Is the sign of a sensor, of {reverse}, a unit wrong, or a force missing?"
-    said = "What disturbs the motion exceeds all that acts in the model", "The data contradict the model."
+    said = "The process noise exceeds all forces of the model", "The data contradict the model."
     return _exceeding("motion.unexplained", told, ("disturbance", "acting"), said, cause=cause)
 
 
@@ -91,7 +91,7 @@ def excess_findings(problem: Problem, motion: Sequence[Trajectory]) -> list[Find
     sizes = {channel.signal: (rms_of_samples(motion, i), sigma, channel.unit) for i, channel, sigma in given}
     told = {signal: one for signal, one in sizes.items() if one[0] > OFF * one[1]}
     said = "The fit misses what sensors show by far more than their sigma", "This minimum does not explain the data."
-    advice = "Try other starts (starts=20), and look for what the model lacks, or for a sigma or a unit that is wrong."
+    advice = "Try other starts (starts=20), and look for a missing effect in the model, or for a wrong sigma or unit."
     return _exceeding("residuals.excess", told, ("rms", "sigma"), said, advice=advice)
 
 
@@ -173,8 +173,8 @@ def _states(trajectory: Trajectory) -> list[Array]:
 
 
 def followed_findings(noise: Sequence[Noise], motion: Sequence[Trajectory]) -> list[Finding]:
-    """Of sensors whose noise was estimated and is not seen: those that differ from the motion by rounding, and measured
-    efforts, which drive it as if they had none."""
+    """Of sensors whose noise was estimated and is not identifiable: those that differ from the motion by rounding, and
+    measured efforts, which drive it as if they had none."""
     unseen = [name for one in noise if one.kind == "sensor" and not is_seen(one) for name in one.names]
     signals = motion[0].signals if motion else ()
     found = []
@@ -193,8 +193,8 @@ def followed_findings(noise: Sequence[Noise], motion: Sequence[Trajectory]) -> l
         told.append(Finding("sensors.overfitted", tuple(found), {}, effect, advice=advice))
     if efforts:
         effect = (
-            f"The estimated motion follows the measured {', '.join(efforts)} as if without noise: the data do not tell "
-            "that noise, as where other efforts or disturbances can stand for it, and standard errors take it for none."
+            f"The estimated motion follows the measured {', '.join(efforts)} as if without noise: the data do not "
+            "determine that noise, because other efforts or process noise can replace it. Standard errors assume none."
         )
         advice = "Declare JointTorque or JointForce with the sigma that is known of it."
         told.append(Finding("sensors.overfitted", tuple(efforts), {}, effect, advice=advice))
@@ -203,8 +203,8 @@ def followed_findings(noise: Sequence[Noise], motion: Sequence[Trajectory]) -> l
 
 # --- of each recording ---
 
-HARD = "the dynamics are hard: nothing disturbs the motion"
-GIVEN = "a state weight was given, which is no size of a disturbance"
+HARD = "the dynamics are deterministic: there is no process noise"
+GIVEN = "a weight was given, which determines no process noise"
 UNDETERMINED = "the states are not determined"
 
 
@@ -252,7 +252,7 @@ def _of(
 
 
 def _errors(condensed: Condensed, chain: int, made: Array) -> Array:
-    """Of what matrices (N or 1, n, m) make of the first m random rows, from the second step on, (count, n)."""
+    """Of what matrices (N or 1, n, m) make of the first m weighted residuals, from the second step on, (count, n)."""
     terms = condensed.linearized.chains[chain]
     place = next(i for i, term in enumerate(terms) if term.factor.motion)
     known, complement = condensed.covariances(chain, place), terms[place].complement

@@ -79,7 +79,7 @@ def choose_estimator(work: Work, first: Fit) -> Fit:
     except KeyboardInterrupt:
         second = None
     if second is None or second.result.status is Status.INTERRUPTED:
-        return first.with_(status=Status.INTERRUPTED, detail="while hard dynamics were tried")
+        return first.with_(status=Status.INTERRUPTED, detail="while deterministic dynamics were tried")
     added = first.clock.time(partial(_of_process_noise, first, second))
     choice = first.clock.time(partial(_chosen, first, second, added))
     if not choice.is_hard:
@@ -97,8 +97,8 @@ def with_choice(choice: Choice, first: Fit, solution: Solution) -> Solution:
         if choice.differing:
             differing = _listed(choice.differing)
             effect = (
-                f"Fits with noise estimated and with hard dynamics differ on {differing}: the model lacks something "
-                "that is no white noise."
+                f"Fits with noise estimated and with deterministic dynamics differ on {differing}: the model misses an "
+                "effect that is not white noise."
             )
             advice = "Take half the step; if this stays, look at the residuals."
             evidence = {"standard_errors": dict(choice.differing)}
@@ -117,11 +117,11 @@ def with_choice(choice: Choice, first: Fit, solution: Solution) -> Solution:
 
 
 def _doubt(first: Fit, disturbances: list[Noise]) -> str:
-    """Why hard dynamics are not to be believed; empty if they may be."""
+    """Reason against deterministic dynamics; empty if there is none."""
     if any(noise.given and noise.std > 0 for noise in disturbances):
-        return "a disturbance is given"
+        return "process noise is given"
     if not any(np.isfinite(noise.error) for noise in disturbances):
-        return "no disturbance is seen, and hard dynamics would say the same"
+        return "no process noise is found: deterministic dynamics would give the same"
     steps = [chain.steps for chain in first.assembly.transcription.chains]
     if sum(steps) / len(steps) < LEAST_BLOCK * BLOCKS:
         return "the recordings have too few steps for hard dynamics, whose errors are all from stretches"
@@ -129,10 +129,10 @@ def _doubt(first: Fit, disturbances: list[Noise]) -> str:
         return f"{name} is driven in closed loop ({how})"
     stiff = first.likelihood.stiff if first.likelihood else None
     if stiff is None:
-        return "what disturbs the motion adds up as white noise does"
+        return "the process noise passes the whiteness test"
     there = condensed_at(stiff.problem, first.point, stiff.problem.free_directions(first.point.parameters))
     if there is None or not denied(there, stiff.sizes):
-        return "what disturbs the motion adds up as white noise does"
+        return "the process noise passes the whiteness test"
     return "the motion is not stable" if first.condensed is None or unstable(first.condensed) else ""
 
 
@@ -179,7 +179,7 @@ def _with_process_noise(first: Fit, added: Array, solution: Solution) -> Solutio
 def _chosen(first: Fit, second: Fit, added: Array) -> Choice:
     one, other = _answer(first), _answer(second, added)
     if second.result.status is not Status.CONVERGED or one is None or other is None:
-        return Choice("noise", "the fit with hard dynamics did not converge")
+        return Choice("noise", "the fit with deterministic dynamics did not converge")
     verdict = hausman_test(one, other)
     if np.any(verdict.differ):  # so may what the step adds to each
         steps = [np.nan_to_num(fit.influence.step_error) for fit in (first, second)]
@@ -189,15 +189,18 @@ def _chosen(first: Fit, second: Fit, added: Array) -> Choice:
 
 
 def choice_by(names: tuple[str, ...], verdict: HausmanTest) -> Choice:
-    """The choice between two answers that may both be believed."""
+    """The choice between two valid results."""
     if np.any(verdict.differ):
         pairs = zip(names, verdict.sigmas.tolist(), verdict.differ.tolist(), strict=True)
         differing = {name: sigma for name, sigma, differs in pairs if differs}
-        return Choice("noise", f"hard dynamics differ on {_listed(differing)}", differing)
+        return Choice("noise", f"deterministic dynamics differ on {_listed(differing)}", differing)
     if verdict.replaces:
         words = f"a fit with noise estimated agrees, and its errors are {verdict.gain:.2g} times as large"
-        return Choice("hard", f"{words} as these, with what process noise may do")
-    return Choice("noise", "hard dynamics agree and are not sharper" if verdict.agree else "stretches do not tell more")
+        return Choice("hard", f"{words} as these, which include possible process noise")
+    return Choice(
+        "noise",
+        "deterministic dynamics agree, with no smaller errors" if verdict.agree else "blocks give no smaller errors",
+    )
 
 
 def _answer(fit: Fit, added: Array | float = 0.0) -> EstimatorOutput | None:

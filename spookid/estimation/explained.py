@@ -1,9 +1,9 @@
-"""How much of what a recorded motion takes a model explains before any fit, its parameters near their guesses.
+"""How much of what a recorded motion takes a model explains before any fit, its parameters near their initial values.
 
 The motion is that of the initial guess. What it takes less what acts is left along each coordinate, or along the
 directions that loops leave; it is compared with the parts that it is made of, which come from accelerations, rates,
 positions and inputs. Where a time, an angle or a force is in another unit one part dwarfs the others, and nothing that
-is near the guesses balances it: the share is then about one, whatever the mechanism and its size.
+is near the initial values balances it: the share is then about one, whatever the mechanism and its size.
 
 All inputs of a log share a clock, so that one lag τ is estimated for all rows together, beside the parameters: least
 squares, weighted by what each direction leaves as it is given, as at the null hypothesis. Residuals are not white; the
@@ -71,9 +71,7 @@ class Balance:
         ends = math.ceil(1 / problem.cutoff / step / every)
         kept = np.arange(len(given.motion.x))[ends:-ends]
         if len(kept) < least:
-            raise ProblemError(
-                f"recording {recording.name!r} has {len(kept)} instants that tell efforts; record longer"
-            )
+            raise ProblemError(f"recording {recording.name!r} has {len(kept)} usable instants; record longer")
         kept = kept[:: max(len(kept) * given.motion.s.shape[1] // rows, 1)]
         given = Given(Motion(*(part[kept] for part in given.motion)), given.holding[kept])
         bases = _together(directions(self.regressor, given, widths, values))
@@ -117,7 +115,7 @@ class Efforts:
     widths: Array
     """Of smooth friction [rad/s or m/s]."""
     values: dict[str, float]
-    """Guesses, by name."""
+    """Initial values, by name."""
     bases: Array | None
     """Directions that loops leave, as many at each instant, (N, m_0, m); None without loops."""
     t: Array
@@ -127,7 +125,7 @@ class Efforts:
     samples: Array
     """Inputs then."""
     late: float = 0.0
-    """By how much later than their stamps inputs act [s]."""
+    """By how much later than their timestamps inputs act [s]."""
 
     def along(self, rows: Array) -> Array:
         """Rows of all coordinates (N, m_0, ...), along the directions that loops leave, (N, m, ...)."""
@@ -148,7 +146,8 @@ class Efforts:
 
     @cached_property
     def nearest(self) -> Array:
-        """Values of the free Parameters within a decade of their guesses, and within their bounds, that leave least."""
+        """Values of the free Parameters within a decade of their initial values, and within their bounds, that leave
+        least."""
         free = self.balance.free
         at = np.array([self.values[p.name] for p in free])
         if not free:
@@ -156,7 +155,7 @@ class Efforts:
         sizes = np.array([magnitude(p, self.values[p.name]) for p in free])
         ridge = 1e-3  # weight of a change of 100 % against what is left, as a share of the parts
         guess, limits = at, np.array([_near(p.lower, p.upper, g, s) for p, g, s in zip(free, at, sizes, strict=True)]).T
-        for _ in range(2):  # weighted by the parts at the guesses, then at what these lead to
+        for _ in range(2):  # weighted by the parts at the initial values, then at what these lead to
             weights = self.parts(at) * math.sqrt(len(self.t))
 
             def weighted(x: Array, weights: Array = weights) -> tuple[Array, Array]:
@@ -213,14 +212,14 @@ def longest_interval(problem: Problem, recording: Recording) -> float:
 
 
 def _near(lower: float, upper: float, guess: float, size: float, decade: float = 10.0) -> tuple[float, float]:
-    """Bounds a decade around a guess; of a parameter that may have either sign a decade around zero."""
+    """Bounds a decade around an initial value; of a parameter that may have either sign a decade around zero."""
     if lower < 0 or guess == 0:
         return max(lower, -decade * size), min(upper, decade * size)
     return max(lower, guess / decade), min(upper, guess * decade)
 
 
 def _liveliest(recording: Recording, signals: list[str], duration: float) -> Recording:
-    """The stretch of so many seconds over which signals spread most; the whole of a shorter recording."""
+    """The block of so many seconds over which signals spread most; the whole of a shorter recording."""
     start, stop = float(recording.t[0]), float(recording.t[-1])
     if stop - start <= duration:
         return recording
@@ -241,7 +240,7 @@ class InputLag:
     """A lag for which the squares are least."""
 
     late: float
-    """[s]; negative if inputs act sooner than their stamps say."""
+    """[s]; negative if inputs act sooner than their timestamps say."""
     error: float
     """Its standard error [s]."""
     gain: float

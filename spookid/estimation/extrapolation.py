@@ -100,7 +100,7 @@ def _is_scale(first: Fit, fine: Fit) -> bool:
 
 def pinned(fine: Fit, part: float = 0.01) -> dict[str, float]:
     """Parameters to hold, with the numbers of a fit: one for each direction of several along which the fits with h and
-    h/2 may stop anywhere, for data do not see it, or see less than priors do."""
+    h/2 may stop anywhere, for data do not determine it, or see less than priors do."""
     names, analysis = fine.assembly.transcription.names, fine.identifiability.analysis
     sizes = np.maximum(np.abs(fine.point.parameters), fine.assembly.transcription.magnitudes)
     seen = fine.identifiability.sensitivities.seen
@@ -201,7 +201,7 @@ def _all_beyond(coarse: Fit, fine: Fit, found: Mapping[str, Estimate]) -> dict[s
 
 
 def _told_of(fine: Fit, parameters: dict[str, Estimate]) -> Sensitivities:
-    """Sensitivities of the finer fit, directions that it hardly sees in shares of the estimates that are told. Those
+    """Sensitivities of the finer fit, directions that it barely sees in shares of the estimates that are told. Those
     that it does not see are those of a scale, which follows the estimates."""
     known, analysis = fine.identifiability.sensitivities, fine.identifiability.analysis
     statistics = fine.identifiability.statistics

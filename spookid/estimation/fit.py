@@ -294,7 +294,7 @@ def _size(transcription: Transcription) -> Size:
 
 
 def _redundant(outcome: Outcome) -> list[Finding]:
-    effect = f"{outcome.redundant} constraint rows of each step follow from the others, as in a closed loop."
+    effect = f"{outcome.redundant} constraint equations of each step follow from the others, as in a closed loop."
     return [Finding("constraints.redundant", (), {"rows": outcome.redundant}, effect)] if outcome.redundant else []
 
 

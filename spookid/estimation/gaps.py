@@ -3,7 +3,7 @@
 A guess of the motion that is drawn through a gap takes a short way where the mechanism may have turned over, and a fit
 from there may end in another minimum, what does not fit put down to noise. So the parts beside the gaps are fitted
 first, as recordings of their own with the same parameters. These tell the motion across a gap: it is simulated from the
-end of the part before. The fit of the whole goes on from there, and must fit the data hardly worse than the parts do.
+end of the part before. The fit of the whole continues from there, and must fit the data barely worse than the parts do.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can be known before anything is fitted: the combinations of parameters that forces at the joints hang on.
+"""What can be known before anything is fitted: the combinations of parameters that forces at the joints depend on.
 
 Forces are linear in masses, first moments m c, inertias about the bodies' origins and coefficients of loads
 (``spookid.mechanics.regressor``). Those that do nothing of their own go together with others; the combinations that
@@ -38,7 +38,7 @@ _GROWN = 1e-8
 
 @dataclass(frozen=True, eq=False)
 class BaseParameter:
-    """A combination of quantities that forces hang on."""
+    """A combination of quantities that determines forces."""
 
     parts: Mapping[str, float]
     """Coefficients by the names of the quantities; the first is 1."""
@@ -46,7 +46,7 @@ class BaseParameter:
     formula: ca.SX
     """Of Parameters: ``solution(one.formula)`` is its estimate with an error."""
     guess: float
-    """At the guesses of the problem."""
+    """Value at the initial values of the problem."""
 
     @property
     def name(self) -> str:
@@ -75,9 +75,10 @@ class BaseParameters(Tabular):
     guess: Values
     """Of all parameters."""
     held: tuple[str, ...]
-    """Free parameters that are taken at their guesses: forces are not linear in them, or an input multiplies them."""
+    """Free parameters that are held at their initial values: forces are not linear in them, or an input multiplies
+    them."""
     scaled: bool
-    """False if nothing that acts is known in size, so that a common factor of all is not seen."""
+    """False if no force is known in size, so that a common factor of all is not identifiable."""
 
     @property
     def rank(self) -> int:
@@ -146,20 +147,20 @@ class BaseParameters(Tabular):
         if any(" " in name for name in self.names):
             told.append("h is the mass times the place of its centre, I the inertia about the body's origin.")
         if self.held:
-            told.append(f"Taken at their guesses: {', '.join(self.held)}.")
+            told.append(f"Held at their initial values: {', '.join(self.held)}.")
         if not self.scaled and self.rank:
-            told.append("Nothing that acts is known in size: a common factor of all combinations is not seen.")
+            told.append("No force is known in size: a common factor of all combinations is not identifiable.")
         return told
 
     def blocks(self) -> Sequence[Block]:
-        """Headline, the combinations with their values at the guesses, what is seen of each body, and remarks."""
+        """Headline, the combinations with their initial values, what is identifiable of each body, and remarks."""
         rows = [(written(one.guess), superscripts(one.unit), one.name) for one in self.combinations]
-        tables = Table(("at the guess", "unit", "base parameter"), rows, left=(1, 2)), self.by_body()
+        tables = Table(("initial value", "unit", "base parameter"), rows, left=(1, 2)), self.by_body()
         title = f"Base parameters of {self.problem}: {self.headline()}"
         return [title, *(table for table in tables if table.rows), *self.remarks()]
 
     def records(self) -> Sequence[dict[str, Any]]:
-        """A row for each base parameter: its name, value at the guess, unit, and the coefficient of each quantity."""
+        """A row for each base parameter: its name, initial value, unit, and the coefficient of each quantity."""
         nothing = dict.fromkeys(self.names, 0.0)
         return [
             {"base_parameter": one.name, "guess": one.guess, "unit": one.unit, **nothing, **one.parts}
@@ -182,11 +183,11 @@ class BaseParameters(Tabular):
 
 @checked
 def base_parameters(problem: Problem, recordings: Recording | Iterable[Recording] | None = None) -> BaseParameters:
-    """Combinations of the free parameters, and of the inertias that hang on them, that forces at the joints tell.
+    """Combinations of the free parameters, and of inertias that depend on them, that forces at the joints determine.
 
-    A passive joint counts as one whose force is known, which is none; forces of loops and of contacts that hold are not
-    known, and so what they balance is not seen. Parameters in which forces are not linear, such as lengths, and those
-    that an input multiplies, such as gains of motors, are taken at their guesses.
+    A passive joint counts as one with the known force zero. Forces of loops and of holding contacts are not known, so
+    that quantities that they balance are not identifiable. Parameters in which forces are not linear, such as lengths,
+    and those that an input multiplies, such as gains of motors, are held at their initial values.
 
     Args:
         recordings: whose motion is taken, as their sensors of positions show it, with contacts as they hold there.

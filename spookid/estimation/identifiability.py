@@ -52,7 +52,11 @@ def advise(model: Model, parameters: Sequence[Parameter], settled: bool = False)
     them."""
     motions = "; ".join(dict.fromkeys(text for p in parameters for text in _motions(model, p)))
     if settled:
-        return f"Priors tell it; a motion would that shows more: {motions}." if motions else "Priors tell it."
+        return (
+            f"The prior determines it; a motion that excites more would, too: {motions}."
+            if motions
+            else "The prior determines it."
+        )
     names, one = ", ".join(p.name for p in parameters), len(parameters) == 1
     remedy = f"Fix {'' if one else 'one of '}{names} at a value you trust, or give {'it' if one else 'one'} a prior"
     motion = f", or record a motion that shows more: {motions}" if motions else ""
@@ -278,7 +282,7 @@ def _too_heavy(assembly: Assembly, result: Sensitivities, factor: float = 3.0) -
     evidence = {o.signal: {"sigma": sigma, "noise": noise} for o, sigma, noise in wrong}
     said = "Priors are weighed against the data by the sensors' sigma, and their noise is another:"
     advice = (
-        "Give the observations these sigma, and the state weight in proportion, or leave both out to estimate the "
+        "Give the observations these sigma, and state_weight in proportion, or leave both out to estimate the "
         "noise; else the priors count wrongly."
     )
     return [Finding("prior.misweighted", tuple(evidence), evidence, f"{said} {'; '.join(words)}.", advice=advice)]
@@ -330,7 +334,7 @@ def trade_offs(problem: Problem, known: Sensitivities, correlation: float = 0.9)
         if name in problem.delays and abs(row[other]) > correlation:
             effect = (
                 f"The delay {name} and {names[other]} trade off against each other (correlation {row[other]:+.2f}): "
-                f"the data hardly tell more of one from {'less' if row[other] > 0 else 'more'} of the other."
+                f"the data barely distinguish more of one from {'less' if row[other] > 0 else 'more'} of the other."
             )
             pair = (name, names[other])
             found.append(Finding("delay.correlated", pair, {"correlation": float(row[other])}, effect))
@@ -341,7 +345,7 @@ def papers_weight(problem: Problem, paper: float = 100.0) -> list[Finding]:
     """One for those who give the weight of the paper, which was the default once."""
     if not problem.is_weighted or problem.weight != paper:
         return []
-    effect = f"state_weight={paper:g} is the paper's weight; estimates and errors hang on it."
+    effect = f"state_weight={paper:g} is the paper's weight; estimates and errors depend on it."
     return [Finding("weight.paper", effect=effect, advice="Leave it out to estimate the noise.")]
 
 
@@ -356,9 +360,9 @@ def disagreement(assembly: Assembly, result: Sensitivities) -> list[Finding]:
     amounts = ", ".join(f"{name} {error:.2g} {units[name]}".rstrip() for name, error in pairs)
     evidence = {"agreement": result.agreement, "jackknife": dict(pairs)}
     effect = (
-        "Standard errors presume white noise, which the residuals are not, as where the model lacks something: over "
-        f"stretches of the recordings the estimates scatter {times(result.agreement, 'less', 'more')} than they say. "
-        f"The errors of the jackknife, which presumes no more than that each stretch errs by itself, are {amounts}."
+        "Standard errors presume white noise, but the residuals are not white, as if the model misses an effect: over "
+        f"blocks of the recordings the estimates scatter {times(result.agreement, 'less', 'more')} than these errors. "
+        f"The block jackknife, which presumes independent blocks only, gives {amounts}."
     )
-    advice = "Further recordings tell which to believe (`spookid crossvalidate`)."
+    advice = "Further recordings show which are right (`spookid crossvalidate`)."
     return [Finding("errors.white-noise", tuple(name for name, _ in pairs), evidence, effect, advice=advice)]

@@ -39,7 +39,7 @@ STATES = LevenbergMarquardt(gradient_tolerance=1e-6, step_tolerance=1e-6, decrea
 
 @dataclass(frozen=True, eq=False)
 class Stiff:
-    """The problem with disturbances at their floors: its dynamics are as hard as digits allow."""
+    """The problem with process noise at their floors: its dynamics are as hard as digits allow."""
 
     problem: Transcription
     sizes: Mapping[str, float]
@@ -85,8 +85,8 @@ def maximize_likelihood(
     leads: bool = False,
 ) -> Likelihood:
     """The maximum of the likelihood from a start and the noise of another fit, whose sizes stay apart as they are: held
-    with ``hold``, only near if others go on from here (``roughly``), with other samples once it is near (``revised``),
-    its errors computed when asked for if another fit is to tell them (``leads``)."""
+    with ``hold``, only near if others continue from here (``roughly``), with other samples once it is near
+    (``revised``), its errors computed when asked for if another fit is to tell them (``leads``)."""
     problem, inner = assembly.transcription, solver.like(STATES)
     alike = _as_known(assembly.noise, known)
     if alike and hold:
@@ -112,7 +112,7 @@ def maximize_likelihood(
 
 
 def _near(outcome: Outcome, search: Search, known_sizes: bool) -> tuple[Outcome, Search]:
-    """A search whose sizes of noise are told apart, near its end."""
+    """A search whose noise standard deviations are told apart, near its end."""
     if outcome.status is not Status.CONVERGED or _undisturbed(search):
         return outcome, search
     return _finished(outcome, search, search.sizes if known_sizes else _apart(search), True)
@@ -165,7 +165,7 @@ def found_by(
     try:
         _ = None if leads else find()
     except KeyboardInterrupt:
-        outcome = replace(outcome, status=Status.INTERRUPTED, detail="before errors were averaged over sizes of noise")
+        outcome = replace(outcome, status=Status.INTERRUPTED, detail="before errors were averaged over noise")
         find = float
     uncertain = marginalization.uncertain_sizes(search).tolist()
     sizes = tuple(replace(s, marginalized=is_so) for s, is_so in zip(search.sizes, uncertain, strict=True))
@@ -210,7 +210,7 @@ def _finished(outcome: Outcome, search: Search, sizes: tuple[NoiseSize, ...], ro
             again = last.carried_on(_ROUGH if roughly else SETTLED, ground=True)
         except KeyboardInterrupt:
             remake()
-            return replace(outcome, status=Status.INTERRUPTED, detail="before sizes of noise were told apart"), search
+            return replace(outcome, status=Status.INTERRUPTED, detail="before noise was separated"), search
         except (NotPositiveDefiniteError, np.linalg.LinAlgError):
             remake()
             return outcome, search
@@ -241,7 +241,7 @@ def rated(assembly: Assembly) -> tuple[NoiseSize, ...]:
 
 
 def numbers_of(known: Sequence[Noise], step: float, sizes: Sequence[NoiseSize]) -> dict[tuple[str, str], float]:
-    """Numbers of the symbols of noise by its kind and name: of disturbances the random impulses of a step, of measured
+    """Numbers of the symbols of noise by its kind and name: of process noise the random impulses of a step, of measured
     efforts their means."""
     found: dict[tuple[str, str], float] = {}
     averaging: dict[tuple[str, str], float] = {
@@ -292,7 +292,7 @@ def _apart(search: Search, probes: int = 16) -> tuple[NoiseSize, ...]:
 
 
 def _as_hard(size: NoiseSize, known: Sequence[Noise]) -> NoiseSize:
-    """A size of hard dynamics, held where another fit of them has found how hard digits let them be."""
+    """A size of deterministic dynamics, held where another fit of them has found how hard digits let them be."""
     found = any(one.kind == size.kind and one.given and set(size.names) <= set(one.names) for one in known)
     return replace(size, given=math.inf) if size.kind == "disturbance" and size.given == 0 and found else size
 

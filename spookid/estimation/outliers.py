@@ -188,7 +188,7 @@ def _at(recording: Recording, outliers: Sequence[Outlier]) -> dict[str, Mask]:
 
 
 def with_outliers(problem: Problem, wrong: Wrong, found: Solution) -> Solution:
-    """The result with its outliers, those that were left out and those that robust losses hardly count, and a finding
+    """The result with its outliers, those that were left out and those that robust losses barely count, and a finding
     of them."""
     if any(map(is_robust, problem.channels)):
         none: Wrong = wrong or ({},) * len(problem.recordings)
@@ -228,9 +228,9 @@ def _told(named: Sequence[Outlier], problem: Problem, most: int = 6) -> Finding:
         more = " ..." if len(spans) > most else ""
         counts[signal] = counts.get(signal, 0) + len(own)
         where = f" of {recording}" if len(problem.recordings) > 1 else ""
-        fate = "left out" if own[0].left_out else "hardly counted, by its loss"
+        fate = "left out" if own[0].left_out else "given little weight by its loss"
         parts.append(f"{counted(len(own), 'sample')} of {signal}{where} {fate}, at {', '.join(times)}{more} s")
-    remedy = 'A Contact or an Impact tells of blows; loss="linear" of a sensor keeps all of its samples.'
+    remedy = 'Declare blows as Contact or Impact; loss="linear" of a sensor keeps all of its samples.'
     effect = f"Samples more than {OFF:g} times the noise off: {'; '.join(parts)}."
     advice = remedy if any(one.left_out for one in named) else ""
     return Finding("samples.outliers", tuple(counts), {"samples": counts}, effect, advice=advice)

@@ -179,13 +179,13 @@ def inertia_findings(
 
 
 def mass_findings(problem: Problem, values: Mapping[str, float], gone: float = 1e-3) -> Iterator[Finding]:
-    """One for each body of whose mass less than a share of its guess is left."""
+    """One for each body of whose mass less than a share of its initial value is left."""
     free = {p.name for p in problem.free}
     for body in problem.model.bodies:
         if not free.isdisjoint(p.name for p in parameters_in([body.mass], body.name)):
             guessed, found = (float(substitute(body.mass, of)[0]) for of in (problem.guess, values))
             if 0 <= found < gone * guessed:
-                what = f"body {body.name!r} has {found:.2g} of the {guessed:.3g} kg of its guess"
+                what = f"body {body.name!r} has {found:.2g} kg left of the initial {guessed:.3g} kg"
                 cause = "The fit has most likely ended at another minimum than the true one."
                 advice, evidence = "Begin elsewhere, or give the mass a prior.", {"mass": found, "initial": guessed}
                 yield Finding("mass.vanished", (body.name,), evidence, f"A mass has vanished: {what}.", cause, advice)
@@ -246,7 +246,7 @@ def _error(
     values: Mapping[str, float],
     known: Sensitivities,
 ) -> float:
-    """Standard error of the violation; NaN if it hangs on a parameter that has none."""
+    """Standard error of the violation; NaN if it depends on a parameter that has none."""
     at, name = problem.parameter_set.on(values, recording), partial(problem.parameter_set.name_on, recording=recording)
     free = {name(p): p for p in parameters_in([body.inertia], body.name) if name(p) in known.names}
     if not free:

@@ -194,7 +194,7 @@ STAGES = (
     ),
     Stage(
         "contacts",
-        "who touches as the data tell it, then as the law does",
+        "contact times from the data, then from the contact law",
         lambda w: continuation.touches(w.problem),
         continuation.touch,
     ),

@@ -32,10 +32,10 @@ from spookid.solvers.status import Status
 from spookid.tables.table import number
 
 _LITTLE = 0.25
-"""Share of what a motion takes, rms, that a model at its guesses may leave without being asked about, and factor by
-which a supposition has to lessen the mean square of what is left."""
+"""Share of what a motion takes, rms, that a model at its initial values may leave without being asked about, and factor
+by which a supposition has to lessen the mean square of what is left."""
 _MOST = 0.6
-"""Share that no model leaves of its own motion, whatever its guesses."""
+"""Share that no model leaves of its own motion, whatever its initial values."""
 _CLOCKS = ((1e-3, "milliseconds"), (1e-6, "microseconds"), (1e-9, "nanoseconds"))
 
 
@@ -77,7 +77,7 @@ def asking(
     asked: Sequence[Finding] | None = None,
 ) -> Solution:
     """A result whose findings ask, too: what has been ``asked`` before the fit, or what is asked now if the result is
-    in doubt, and what fits of similar problems from their guesses by ``solve`` show."""
+    in doubt, and what fits of similar problems from their initial values by ``solve`` show."""
 
     def more() -> Sequence[Finding]:
         sure = result.status is Status.CONVERGED and not any(finding.doubts for finding in result.findings)
@@ -197,7 +197,9 @@ def _efforts(problem: Problem, recording: Recording, balance: Balance, clearly: 
     yield from late
     if late or worst <= _LITTLE:
         return
-    said = f"Along recording {recording.name!r} the model, its parameters within a decade of their guesses, leaves "
+    said = (
+        f"Along recording {recording.name!r} the model, its parameters within a decade of the initial values, leaves "
+    )
     best, least = None, _mean_square(efforts.unexplained)
     for kind in _suppositions(problem, recording, balance, efforts):
         for one in kind:
@@ -221,10 +223,10 @@ def _efforts(problem: Problem, recording: Recording, balance: Balance, clearly: 
     ]
     where = "" if efforts.bases is not None else f" along {', '.join(labels)}"
     effect = (
-        f"{said}{_percent(worst**2)} of what the motion takes{where} unexplained. Is a unit or a sign wrong, a guess "
-        "off by more than a decade, or a force missing?"
+        f"{said}{_percent(worst**2)} of what the motion takes{where} unexplained. Is a unit or a sign wrong, an "
+        "initial value off by more than a decade, or a force missing?"
     )
-    advice = "Simulate from the guesses, `spookid simulate`, and compare."
+    advice = "Simulate from the initial values with `spookid simulate`, and compare."
     yield _question("model", [recording.name], {"unexplained": worst}, effect, advice)
 
 
@@ -321,7 +323,7 @@ def _acts(recording: Recording, signal: str) -> bool:
 
 
 def _lag(problem: Problem, recording: Recording, efforts: Efforts) -> Iterator[Finding]:
-    """Inputs that act clearly sooner or later than their stamps say, by a step of the balance or more."""
+    """Inputs that act clearly sooner or later than their timestamps say, by a step of the balance or more."""
     inputs = [one for one in problem.model.inputs if _acts(recording, one.signal)]
     if not inputs or not all(is_constant(one.delay) for one in problem.model.inputs):
         return
@@ -334,8 +336,8 @@ def _lag(problem: Problem, recording: Recording, efforts: Efforts) -> Iterator[F
     way = "later" if lag.late > 0 else "earlier"
     effect = (
         f"Along recording {recording.name!r} the motion follows {', '.join(names)} about "
-        f"{number(1e3 * abs(lag.late), 2)} ± {number(1e3 * lag.error, 1)} ms {way} than the stamps say. Do inputs and "
-        "sensors share a clock?"
+        f"{number(1e3 * abs(lag.late), 2)} ± {number(1e3 * lag.error, 1)} ms {way} than their timestamps. Do inputs "
+        "and sensors share a clock?"
     )
-    advice = "Shift the stamps, or give the motor delay=Parameter(...)."
+    advice = "Shift the timestamps, or give the motor delay=Parameter(...)."
     yield _question("clock", [*names], {"late": lag.late, "std_err": lag.error}, effect, advice)

@@ -1,5 +1,5 @@
 """Samples of a sensor at the end of its range: a run of equal values at a signal's minimum or maximum where the motion
-around it goes on beyond.
+around it continues beyond.
 
 An encoder shows equal values where the motion turns or rests, too. So noise that is larger than the sensor's resolution
 has to stop in such runs; or parabolas through the samples beside them have to lead beyond the extreme by more than
@@ -75,7 +75,7 @@ class _Side:
     left: float
     """Standard deviation that it leaves."""
     rough: float
-    """The same by fourth differences, which smooth motion hardly has."""
+    """The same by fourth differences, which smooth motion barely has."""
 
     @classmethod
     def of(cls, t: Array, below: Array, inside: int, places: Integers) -> _Side:

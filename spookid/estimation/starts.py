@@ -5,9 +5,10 @@ Samples and inputs are laid out around the delays with which a fit begins: a sam
 shows took place then, and an input is a line through its value and slope there. Forces of an impact are those of the
 time at which it is known to be. Fits are carried on until these stand still; then none of that is left in the answer.
 
-The likelihood has worse maxima far from the best one: inertias out of all proportion, whose motion disturbances make,
-or a sensor whose errors count as motion. A search for the noise may end there from guesses that are off by a decade, as
-each step makes room for more noise. At noise that is small and held, the same guesses lead to the motion.
+The likelihood has worse maxima far from the best one: inertias out of all proportion, whose motion process noise make,
+or a sensor whose errors count as motion. A search for the noise may end there from initial values that are off by a
+decade, as each step makes room for more noise. At noise that is small and held, the same initial values lead to the
+motion.
 
 From velocities of ``ContinuousFriction`` that are off by a factor of two a fit may take what friction does near rest
 for disturbance. By then the motion is known. With it and all other parameters held, what disturbs the steps is a
@@ -60,7 +61,7 @@ def with_delays_at_rest(work: Work, found: Fit, still: float = 1e-3) -> Fit:
         around = around.with_(initial={**around.initial, **values})
         later = work.run(around, Start(found.result), found)
         if later.outcome.status in (Status.DIVERGED, Status.STALLED):
-            # With next to no disturbance the motion that was found may lead to no other; the guess may.
+            # With next to no disturbance the motion that was found may lead to no other; the initial value may.
             later = work.run(around, Start(), found)
         found = later
         best = max(best, found, key=lambda one: one.rank)
@@ -143,7 +144,7 @@ def _regressed(
     lower, upper, guess = np.array([(p.lower, p.upper, problem.guess[p.name]) for p in own]).T
 
     def disturbing(those: Array) -> Array:
-        """What disturbs the motion, over the noise that the fit found."""
+        """Process noise, over the noise that the fit found."""
         parameters = at.copy()
         parameters[places] = those
         chains = transcription.residuals(replace(first.point, parameters=parameters))

@@ -2,7 +2,7 @@
 
 What the time step adds to the estimates, to leading order and without another fit.
 
-The fitted motion is nearly one in steps of 2h, too: every other state of it, with 2h in the place of h. Where the exact
+The fitted motion is nearly one in steps of 2h, too: every other state of it, with 2h instead of h. Where the exact
 motion misses the equations of a step of order p by d = O(h^(p+1)), it misses those of the double step by 2^(p+1) d and
 both of its halves together by 2 d; the difference tells d, as in deferred correction (Pereyra, Numerische Mathematik
 10, 1967). What a sensor makes of the velocities has an error of O(h^p), found in the same way. Inputs that are recorded

@@ -1,7 +1,7 @@
 """Samples that stand out from their neighbours, before any fit: where nothing strikes, a position cannot jump and come
 back, nor stand still and jump on, as of an encoder that is stuck or a link that drops out and holds the last value.
 
-Robust losses hardly feel samples that are far off, and far from the truth these are all of them: with a wrong inertia
+Robust losses barely feel samples that are far off, and far from the truth these are all of them: with a wrong inertia
 the whole recording may pass for outliers. So a fit with such losses begins without suspects, with a plain loss.
 """
 
@@ -72,7 +72,7 @@ def standing_out(t: Array, values: Array, period: float | None) -> Mask:
     for end in (slice(0, 4), slice(None, -5, -1)):
         away[end][:2] = _off_at_end(known[end], t[finite][end])
     moving = away[away > ROUNDING * np.ptp(known)]
-    # Of an encoder that hardly moves most samples are on the lines.
+    # Of an encoder that barely moves most samples are on the lines.
     typical = max(float(np.median(away)), float(np.min(moving)) if len(moving) else np.inf)
     far = away > _FAR * typical
     if np.any(far):
@@ -204,7 +204,7 @@ def _without_far(values: Array, period: float | None) -> Array:
         away = np.minimum(away % period, -away % period)
     known = away[np.isfinite(away)]
     moving = known[known > 0]
-    # Of an encoder that hardly moves most samples are their medians.
+    # Of an encoder that barely moves most samples are their medians.
     typical = float(np.median(known)) or (float(np.min(moving)) if len(moving) else np.inf)
     return np.where(away > _FAR * typical, np.nan, values)
 

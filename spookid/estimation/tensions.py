@@ -4,7 +4,7 @@ With S the Schur complement of the states, g half the gradient of −2 log L at 
 what moves without a row, the row moves by aᵀδ, δ = −LLᵀg for its slope a, to first order; its variance is
 aᵀLLᵀ Cov(g) LLᵀa. Its ratio is the test of Aitchison and Silvey (Annals of Mathematical Statistics 29, 1958).
 
-What holds the cost of a fit that stopped before its minimum: joints, hard rows, recordings, and bounds.
+What holds the cost of a fit that stopped before its minimum: joints, equality constraints, recordings, and bounds.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _freed(
         scatter = widened(prior, shares, known.statistics.variances)
     variance = along @ scatter @ along
     if not variance > 0:
-        return np.nan, np.nan, "the data do not see it"
+        return np.nan, np.nan, "the data do not determine it"
     return float(-along @ (half.T @ gradient)), float(np.sqrt(variance)), ""
 
 
@@ -165,7 +165,7 @@ def _open_joint(assembly: Assembly, point: Point, motion: Sequence[Trajectory], 
 def _broken_row(
     assembly: Assembly, residuals: Sequence[Sequence[Array]], groups: Collection[Group], met: float = 1e-6
 ) -> Iterator[str]:
-    """The hard row of some groups that is farthest off."""
+    """The equality constraint of some groups that is farthest off."""
     problem = assembly.transcription
     found: list[tuple[float, int, Factor, int]] = []
     for c, chain in enumerate(residuals):
@@ -176,8 +176,8 @@ def _broken_row(
     if found and (worst := max(found, key=lambda one: one[0]))[0] > met:
         off, c, factor, i = worst
         yield (
-            f"the hard row {problem.provenance(c, factor, i)} ({factor.name}) is off by {off:.2g}: what contradicts it "
-            "has to go, or give it a sigma"
+            f"the constraint {problem.provenance(c, factor, i)} ({factor.name}) is off by {off:.2g}: remove what "
+            "contradicts it, or give it a sigma"
         )
 
 

@@ -6,7 +6,7 @@ off, and a fit in which it is estimated what it is. Where that fit raises doubts
 
 A sensor that lags by a few milliseconds behind another makes the noise of a mechanism of springs or chains larger than
 all that acts in it, and what is estimated then is no mechanics from which a lag could be told. So the problem is solved
-once more, from its guesses, with a delay and an offset of each sensor among its Parameters.
+once more, from its initial values, with a delay and an offset of each sensor among its Parameters.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from spookid.statistics.whiteness import limit
 from spookid.tables.table import quantity
 
 Solve = Callable[[Problem], Solution]
-"""A problem from its guesses."""
+"""A problem from its initial values."""
 _UNEXPLAINED = "motion.unexplained"
 NOT_WHITE = {"residuals.autocorrelated", "residuals.no-effect"}
 

@@ -77,16 +77,16 @@ def forward_dynamics(
 
     Args:
         step: h [s].
-        q, v: of the first step, (its coordinates,); one number for all rates. Of mechanisms with constraints their
-            independent ones are given to the graph, and the others follow.
+        q, v: coordinates and rates of the first step; one number for all rates. With constraints, the independent
+            coordinates are given to the graph, and the others follow.
         coordinates: ``"independent"`` to integrate z and dz, with q and v linked to them.
-        noise: of the factors; by default ``Sigmas()``, with which a motion without data is the same as with any. What
-            sensors show is weighed against it: with sensors there is no default.
+        noise: of the factors; by default ``Sigmas()``, with which a motion without data is the same as with any. It is
+            the weight of sensors against the motion, and required if there are sensors.
         more: further factors, such as ``Observation``.
 
     Raises:
-        ProblemError: for a state of the wrong shape or that is not finite, other coordinates, noise that is no
-            ``Sigmas``, or sensors without noise.
+        ProblemError: for a state of the wrong shape or that is not finite, other coordinates, noise of another type
+            than ``Sigmas``, or sensors without noise.
     """
     what = f"{declared_at()}: forward_dynamics"
     others = collected(more, GraphFactor, f"{what}: more")  # type: ignore[type-abstract]
@@ -134,8 +134,8 @@ def inverse_dynamics(
         more: further factors.
 
     Raises:
-        ProblemError: for names that are no texts or not as many as independent coordinates, a system that no effort
-            drives, other coordinates, or noise that is no ``Sigmas``.
+        ProblemError: for names that are not texts, or not as many as independent coordinates, a system without efforts,
+            other coordinates, or noise of another type than ``Sigmas``.
     """
     what = f"{declared_at()}: inverse_dynamics"
     others = collected(more, GraphFactor, f"{what}: more")  # type: ignore[type-abstract]

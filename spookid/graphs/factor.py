@@ -137,7 +137,7 @@ class Window:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GraphFactor(metaclass=Checked):
-    """An error e of some variables, which weighs as |e/sigma|² or, where sigma is 0, vanishes exactly.
+    """A residual e of some variables with cost |e/sigma|²; with sigma 0 an equality constraint.
 
     Args:
         sigma: standard deviation of the error, in its unit: one number, or one for each row; 0 for a constraint.
@@ -177,7 +177,7 @@ class GraphFactor(metaclass=Checked):
 
     @property
     def what(self) -> str:
-        """Where it was declared, and what it is, for messages."""
+        """Place of its declaration and its kind, for messages."""
         return f"{self.place}: {type(self).__name__}"
 
     @property

@@ -141,7 +141,8 @@ class Graph(Tabular, metaclass=Checked):
         return self._transcription(Chain("graph", MOST_STEPS, {}, {}))
 
     def row(self, name: str, values: Mapping[str, float]) -> tuple[Array, Mask]:
-        """What ``Chain.data`` and ``Chain.missing`` hold of a factor at one step, (n_d,) and (rows,).
+        """Data and missing flags of a factor at one step, as in ``Chain.data`` and ``Chain.missing``, (n_d,) and
+        (rows,).
 
         Args:
             name: name of the factor, one of ``transcription(...).factors``.
@@ -186,15 +187,16 @@ class Graph(Tabular, metaclass=Checked):
         Args:
             steps: how many.
             data: values of each signal at the steps, (N,); NaN for missing ones.
-            start: of the variables, at one point or at each step, such as ``{"q": mechanism.assembled(...)}``, what
-                ``simulated`` gives, or the ``values`` of another solution; of Parameters by name. Rates that are not
-                given are differences. The branch of a loop is that of the start.
-            stages: what counts and moves in solves before the last one, of all.
+            start: initial values of the variables, at one point or at each step, such as ``{"q":
+                mechanism.assembled(...)}``, the result of ``simulated``, or the ``values`` of another solution; those
+                of Parameters by name. Rates that are not given are differences. The branch of a loop is that of the
+                start.
+            stages: active factors and free variables of the solves before the last one.
             solver: with other settings; by default it ends at a cost that is rounding, too.
 
         Raises:
-            ProblemError: for wrong data or a wrong start, constraints that imply each other there, or a step that hard
-                factors fix twice.
+            ProblemError: for wrong data or a wrong start, constraints that imply each other there, or a step with more
+                constraints than unknowns.
         """
         problem = self.transcription(steps, data)
         parts = [stage.of(self.variables, self.written) for stage in stages]
@@ -304,7 +306,7 @@ class Graph(Tabular, metaclass=Checked):
 
     @property
     def what(self) -> str:
-        """Where it was declared, and what it is, for messages."""
+        """Place of its declaration and its kind, for messages."""
         return f"{self.place}: Graph"
 
 

@@ -78,7 +78,7 @@ class Picture(Tabular):
         """Draw the variables of some steps as circles, one below the other, and the factors as squares.
 
         Args:
-            axes: of a figure of about 3 in for each step.
+            axes: axes of a figure, about 3 in for each step.
             steps: how many.
         """
         across, down = 3.0, 1.3  # from a step to the next, and from a variable to the one below it

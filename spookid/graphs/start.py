@@ -34,8 +34,8 @@ def simulated(
 ) -> dict[str, Array]:
     """q, v and a of a motion from a state on, each (N, its coordinates): where a solve may start.
 
-    By the classical Runge–Kutta rule of fourth order for the accelerations (6). Constraints are met as well as the
-    first state meets them.
+    The accelerations (6) are integrated by the classical Runge–Kutta method of fourth order. Constraints are met as
+    well as the first state meets them.
 
     Args:
         step: h [s].

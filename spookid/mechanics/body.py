@@ -75,10 +75,11 @@ class Body(metaclass=Checked):
         inertia: principal moments (3,) about the centre of mass along the body's axes, I_xx, I_yy, I_zz, I_xy, I_xz,
             I_yz, or a symmetric 3x3 [kg m²]; or a ``FullInertia``, ``LogCholesky``, ``ExponentialEigenvalue`` or
             ``PointMasses``, which have mass and centre of mass too.
-        free: True if no joint holds it.
+        free: True if no joint connects it.
 
     Raises:
-        ProblemError: for a fixed mass or moment that is not positive, another shape of the inertia, no mass or two.
+        ProblemError: for a fixed mass or moment that is not positive, a wrong shape of the inertia, or a mass that is
+            missing or given twice.
     """
 
     name: str
@@ -164,9 +165,9 @@ _FAR = 2.0  # ratio of masses, or of traces of inertias, from which on a body is
 
 
 class PointMasses(FullInertia):
-    """Masses at given points, none negative, named after it: ``link_m_1`` to ``link_m_n``.
+    """Nonnegative masses at given points as parameters: ``link_m_1`` to ``link_m_n``.
 
-    Every body within the points' hull is one of these, or nearly, and the more points there are the nearer (Ayusawa,
+    Every body within the hull of the points is approximated, the better the more points there are (Ayusawa,
     Nakamura, IROS 2010). The equations of motion are linear in the masses. More than ten masses are not unique, only
     the inertia of them all.
 

@@ -21,7 +21,7 @@ from spookid.records import dataclass
 
 @dataclass(frozen=True)
 class Coordinate(metaclass=Checked):
-    """One degree of freedom that a joint leaves.
+    """One degree of freedom of a joint.
 
     Args:
         name: name of the coordinate, for labels of joints with several.
@@ -37,11 +37,11 @@ class Coordinate(metaclass=Checked):
 
     @property
     def turns_over(self) -> bool:
-        """True if it begins anew after a turn."""
+        """True if its values repeat after a turn."""
         return self.period is not None and not self.counts_turns
 
     def in_range(self, value: ca.SX) -> ca.SX:
-        """The same value, one that turns over within half a period of zero."""
+        """The value, for periodic coordinates within half a period of zero."""
         if not self.turns_over or self.period is None:
             return value
         turn = 2 * math.pi / self.period
@@ -185,7 +185,7 @@ class Fourier(metaclass=Checked):
         return sum(waves, self.mean + ca.SX.zeros(position.numel()))
 
     def listed(self) -> list[tuple[str, ca.SX]]:
-        """Mean and amplitudes with what each is, for people."""
+        """Mean and amplitudes with their names."""
         waves = [
             (f"{name} {k}", pair[i]) for k, pair in self.harmonics.items() for i, name in enumerate(("cos", "sin"))
         ]

@@ -57,7 +57,7 @@ class Passage:
 
 @dataclass(frozen=True, eq=False)
 class Constraint(metaclass=Checked):
-    """Rows that hold between bodies; the base of every kind.
+    """Equations between bodies; the base class of constraints.
 
     A subclass has either ``violation``, or ``rates`` and ``speeds``, and then ``on_velocities = True``.
 
@@ -102,7 +102,7 @@ class Constraint(metaclass=Checked):
         """g(q), (rows,).
 
         Args:
-            positions: of each joint, continuous in time where the unknowns determine them.
+            positions: positions of each joint, continuous in time where the unknowns determine them.
         """
         raise NotImplementedError
 
@@ -165,7 +165,7 @@ class Distance(Constraint):
         return [self.compliance, self.damping, self.length, *ends]
 
     def violation(self, model: Model, q: ca.SX, positions: Positions) -> ca.SX:
-        """(|r_b − r_a|² − l²)/(2 l) [m]: to first order how much too long it is."""
+        """(|r_b − r_a|² − l²)/(2 l) [m]: to first order the excess length."""
         a, b = (model.moving(frame, q).origin for frame in (self.frame_a, self.frame_b))
         return (ca.dot(b - a, b - a) / self.length - self.length) / 2
 
@@ -258,13 +258,13 @@ class LinearConstraint(Constraint):
 class Gear(LinearConstraint):
     """b = ratio a + offset between coordinates of two joints: gears, belts, a rack and its pinion.
 
-    An angle in a state is one in (−π, π]. The row holds through any number of turns where it is known modulo whole
-    turns: of one angle and one length, and of two angles whose ratio is one of whole numbers up to 1000 (teeth, say);
-    ``offset`` is then known modulo that, too. Between two angles with another ratio, or one that is a
-    Parameter, it takes ``Variational()``: unknowns of fits are then the angles themselves, which begin in (−π, π] or
-    where their sensors show them, and each step of a simulation holds by how much both angles turn, from what they are
-    at its beginning. ``Spook()``, ``coordinates="maximal"`` and constraints on velocities beside it are refused once an
-    angle leaves (−π, π] (ProblemError, by ``solve`` and ``simulate``).
+    Angles of a state are in (−π, π]. The equation holds through any number of turns for one angle and one length,
+    and for two angles whose ratio is one of whole numbers up to 1000 (numbers of teeth); ``offset`` is then known
+    modulo that, too. Two angles with another ratio, or one that is a Parameter, need ``Variational()``: unknowns of
+    fits are then the angles themselves, which begin in (−π, π] or at the values of their sensors, and each step of a
+    simulation holds by how much both angles turn, from what they are at its beginning. ``Spook()``,
+    ``coordinates="maximal"`` and further constraints on velocities are refused once an angle leaves (−π, π]
+    (ProblemError, by ``solve`` and ``simulate``).
 
     Raises:
         ProblemError: for a joint that is not in the model, a coordinate that it does not have, or a ratio of zero.
@@ -303,7 +303,7 @@ class Coupling(LinearConstraint):
         Coupling("difference", {motor_b: 1, pitch: -n, roll: n})
 
     Inertia, friction and motor on the motor's side belong to a body with a joint of its own.
-    Angles may turn over as those of a ``Gear`` may.
+    For angles over several turns see ``Gear``.
 
     Args:
         name: for results and messages.

@@ -59,8 +59,8 @@ class Contact(metaclass=Checked):
     and within about ``damping`` of touching the approach is braked over a few steps.
 
     Raises:
-        ProblemError: for a negative fixed coefficient, a restitution above 1, a threshold that is no positive speed, a
-            cone that is not known, or a contact of a body with itself.
+        ProblemError: for a negative fixed coefficient, a restitution above 1, a threshold that is not positive, an
+            unknown cone, or a contact of a body with itself.
     """
 
     name: str
@@ -126,11 +126,11 @@ _SLOW = 1e-3  # slip below which friction has no full direction [m/s]
 
 @dataclass(frozen=True, eq=False)
 class Impact(Touch):
-    """A point that hits a plane at known times and rebounds: a ball, a leg that hits a stop, a foot before it stands.
+    """A point that hits a plane at known times and rebounds: a ball, a leg that hits a stop, a foot at touchdown.
 
-    x and y of ``on`` span the plane, z is its normal; its height along z is estimated. Times need to be right
-    to a time step or so: when exactly an impact is follows from the motion before and after it. Its multiplier is the
-    impulse on the body of ``frame`` along z, and along the other ``axes`` where it sticks [N s].
+    x and y of ``on`` span the plane, z is its normal; its height along z is estimated. Times need to be correct to
+    about a time step: the exact time follows from the motion before and after the impact. Its multiplier is the impulse
+    on the body of ``frame`` along z, and along the other ``axes`` where it sticks [N s].
 
     ``Impact("floor", ball.frame(), times=[0.31, 0.55], restitution=e, friction=mu)``
 
@@ -175,12 +175,12 @@ class Impact(Touch):
 
     @property
     def sticks(self) -> bool:
-        """True if it does not slide in an impact."""
+        """True if it sticks during an impact."""
         return is_constant(self.friction) and math.isinf(float(self.friction))
 
     @property
     def rubs(self) -> bool:
-        """True if friction acts on what slides."""
+        """True if friction acts while it slides."""
         return not (self.sticks or is_zero(self.friction))
 
     @property
@@ -269,7 +269,7 @@ class HeldContact(Touch):
 
 @dataclass(frozen=True, eq=False)
 class PointContact(HeldContact):
-    """A point of a body that stays where it is, as the foot of a leg that stands, and turns freely: three rows.
+    """A point of a body that does not move and turns freely, such as a standing foot: three equations.
 
     Its multiplier is the impulse of the contact's force on the body of ``frame``, along the axes of ``on`` [N s].
 
@@ -279,7 +279,7 @@ class PointContact(HeldContact):
 
 @dataclass(frozen=True, eq=False)
 class Weld(HeldContact):
-    """A frame of a body that stays as it is, as the sole of a foot or a hand that holds something: six rows.
+    """A frame of a body that does not move, such as the sole of a foot or a holding hand: six equations.
 
     Its multiplier is the impulse of the contact's force on the body of ``frame`` [N s] and that of its moment about the
     frame's origin [N m s], along the axes of ``on``.

@@ -67,9 +67,9 @@ def _against(coefficient: Coefficient, position: ca.SX, flow: ca.SX, size: ca.SX
 
 
 class Friction(Load):
-    """Dry friction: Coulomb's, load-dependent, and Stribeck's addition to whichever of the two there is (4.1).
+    """Dry friction: Coulomb's, load-dependent, and the Stribeck effect on one of the two (4.1).
 
-    A bound that a ``Fourier`` of Parameters makes negative would drive: give its mean a lower bound.
+    If Parameters of a ``Fourier`` make the bound negative, friction drives: give its mean a lower bound.
 
     Args:
         coulomb: c [N m or N].
@@ -159,21 +159,20 @@ class ContinuousFriction(Load):
     determine only their sum. A step takes friction at its middle rate, so near rest rates should change by at most v_b
     in it.
 
-    Each argument is a number, an expression of Parameters, or one for each coordinate; those that are no velocities
-    may be a ``Fourier``.
+    Each argument is a number, an expression of Parameters, or one for each coordinate; all but velocities may be a
+    ``Fourier``.
 
     Args:
-        stiction: σ [N m or N], by which friction near rest rises above ``coulomb``; all of it where v_b is far below
-            v_s.
-        stribeck_velocity: v_s [rad/s or m/s], around which that is gone.
-        breakaway_velocity: v_b [rad/s or m/s], around which it has risen.
+        stiction: σ [N m or N], excess of friction near rest over ``coulomb``; reached fully if v_b is far below v_s.
+        stribeck_velocity: v_s [rad/s or m/s], around which the excess vanishes.
+        breakaway_velocity: v_b [rad/s or m/s], around which the excess is reached.
         coulomb: c [N m or N].
-        coulomb_velocity: v_c [rad/s or m/s], around which Coulomb's friction has risen; None: ``breakaway_velocity``.
+        coulomb_velocity: v_c [rad/s or m/s], around which Coulomb friction is reached; None: ``breakaway_velocity``.
         viscous: b [N m s or N s/m].
 
     Raises:
-        ProblemError: for a fixed value that is negative, or a Parameter that its bounds let be so; of velocities that
-            are or may be zero, too; and without the velocities that a value needs.
+        ProblemError: for values that are negative, or Parameters that may become so; for velocities that are or may
+            become zero; and for missing velocities.
     """
 
     def __init__(
@@ -205,7 +204,7 @@ class ContinuousFriction(Load):
 
     @property
     def velocities(self) -> tuple[ca.SX, ...]:
-        """v_s, v_b and v_c as they were given, as far as the law has them [rad/s or m/s]."""
+        """v_s, v_b and v_c as given, without missing ones [rad/s or m/s]."""
         return tuple(value for one in self._velocities.values() for _, _, value in one.listed())
 
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:

@@ -63,8 +63,7 @@ class FullInertia(metaclass=Checked):
             distributed around its value in ``around``, sigma is this share of the value; of first moments and products
             of inertia, which may be zero, at least this share of m ρ and m ρ², with 6 m ρ² the trace of the inertia
             about the centre of mass (ρ is the mean extent along an axis). Below 10.
-        around: a FullInertia of the values that are expected, with ``within``; None: those at the initial values of the
-            Parameters.
+        around: a FullInertia with the mean of the prior, for ``within``; None: the initial values of the Parameters.
 
     Raises:
         ProblemError: for numbers that no body has, given or expected: a mass or a principal moment that is not
@@ -131,18 +130,18 @@ class FullInertia(metaclass=Checked):
         about: Literal["center_of_mass", "origin"] = "center_of_mass",
         extent: float = 0.01,
     ) -> FullInertia:
-        """The nearest to given numbers that some body has, for files whose inertias no body has.
+        """Return the nearest possible inertia, for files with impossible ones.
 
         Second moments about the centre of mass along the principal axes that are too small, or negative, are raised:
         the nearest in the Frobenius norm of Σ. Larger extents stay unchanged.
 
         Args:
-            mass, center_of_mass, inertia, about: as of a FullInertia, all numbers.
-            extent: how far the body extends along an axis at least, as a share of that along the longest.
+            mass, center_of_mass, inertia, about: as for a FullInertia, numbers only.
+            extent: least extent of the body along an axis, as a share of the longest.
 
         Raises:
-            ProblemError: for a mass that is not positive, an inertia of which nothing is left about the centre of mass,
-                or values that are no numbers.
+            ProblemError: for a mass that is not positive, an inertia that is not positive about the centre of mass, or
+                values that are not numbers.
         """
         what = f"{declared_at()}: FullInertia.possible"
         m, c = symbolic(mass, f"{what}: mass"), symbolic(center_of_mass, f"{what}: center_of_mass", (3,))

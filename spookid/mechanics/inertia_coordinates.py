@@ -188,11 +188,11 @@ class LogCholesky(InertiaCoordinates):
 
         U = e^alpha [[e^d_1, s_12, s_13, t_1], [0, e^d_2, s_23, t_2], [0, 0, e^d_3, t_3], [0, 0, 0, 1]]:
 
-    the mass is e^(2 alpha), t the centre of mass [m], and the rest, lengths and logarithms of lengths in metres, say
-    how mass lies around it.
+    the mass is e^(2 alpha), t the centre of mass [m], and the rest, lengths and logarithms of lengths in metres,
+    describe the distribution of mass around it.
 
     Args:
-        name: what the names of the coordinates begin with, an identifier; mostly that of the body: ``link_alpha``.
+        name: prefix of the names of the coordinates, an identifier; usually the name of the body: ``link_alpha``.
         guess: a FullInertia of initial values; Parameters in it count with their initial values. If no body has it, or
             it is flat, ``FullInertia.possible`` gives the nearest that is valid.
         within, around: the prior of π, see ``FullInertia``; without ``around`` its mean is the initial inertia.
@@ -202,7 +202,8 @@ class LogCholesky(InertiaCoordinates):
             distance from its centre in semi-axes, is one more Parameter, with the lower bound 0. Backends know bounds.
 
     Raises:
-        ProblemError: for a name that is no identifier, or an initial inertia that is flat, impossible or not inside.
+        ProblemError: for a name that is no identifier, or an initial inertia that is flat, impossible or outside
+            ``inside``.
     """
 
     extents, power = ("d_1", "d_2", "d_3"), 1
@@ -240,7 +241,7 @@ class ExponentialEigenvalue(InertiaCoordinates):
     moments along the principal axes, of which R = exp([omega]×) turns the body's into these, so that the inertia about
     the centre of mass is R diag(L_y + L_z, L_x + L_z, L_x + L_y) Rᵀ.
 
-    Where two second moments are equal the turn about the third axis moves nothing: there ``LogCholesky`` is better.
+    If two second moments are equal, the rotation about the third axis has no effect; then ``LogCholesky`` is better.
 
     Args and errors are those of ``LogCholesky``.
     """

@@ -101,12 +101,12 @@ class PinInSlot(_Sliding):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Screw(Joint):
-    """A spindle and its nut: about the x axes of two frames, with ``pitch`` metres along x for each radian.
+    """A spindle and its nut: rotation about the x axes of two frames, with ``pitch`` metres along x per radian.
 
     Its one coordinate is the angle [rad]. The position along x counts its turns.
 
     Raises:
-        ProblemError: for a pitch of zero, as of a hinge, beside what every ``Joint`` raises.
+        ProblemError: for a pitch of zero, and as of ``Joint``.
     """
 
     coordinates = (Coordinate("angle", "rad", math.tau, counts_turns=True),)
@@ -125,7 +125,7 @@ class Screw(Joint):
         super().__post_init__(dry)
 
     def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """By how far the position along x is off that of the angle, modulo a turn, then as a hinge, (5,)."""
+        """Position along x less that of the angle, modulo a turn, then as a hinge, (5,)."""
         apart = _apart(a, b)
         return ca.vertcat(
             self.pitch * rotations.wrapped(apart[0] / self.pitch - angle_about_x(a, b)), apart[1:], _tilted(a, b)
@@ -157,7 +157,7 @@ class Universal(Joint):
     linear, angular = ("x", "y", "z"), ("xy",)
 
     def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Where the origins are apart, and x of the parent along y of the child, (4,)."""
+        """Distance of the origins, and x of the parent along y of the child, (4,)."""
         return ca.vertcat(a.origin - b.origin, ca.dot(a.x, b.y))
 
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
@@ -173,7 +173,7 @@ class Universal(Joint):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Spherical(Joint):
-    """A ball in a socket: it turns about every axis.
+    """A ball joint: it rotates about every axis.
 
     Its coordinates are the rotation vector ψ from the parent's axes to the child's [rad], its rates the angular
     velocity of the child against the parent in the child's axes, and what acts along them is a torque in these axes. A
@@ -188,7 +188,7 @@ class Spherical(Joint):
         return QUATERNION
 
     def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Where the origins are apart, (3,)."""
+        """Distance of the origins, (3,)."""
         return a.origin - b.origin
 
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
@@ -206,13 +206,13 @@ class Spherical(Joint):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fixed(Joint):
-    """Two bodies that are one, such as a body in parts: it leaves no coordinate, and gives way with its compliance."""
+    """A rigid connection of two bodies. It has no coordinate, and deflects with its compliance."""
 
     coordinates = ()
     linear, angular = ("x", "y", "z"), ("xy", "xz", "yz")
 
     def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Where the origins are apart, and how the frames are turned, (6,)."""
+        """Distance of the origins and relative rotation of the frames, (6,)."""
         return ca.vertcat(a.origin - b.origin, _tilted(a, b), ca.dot(a.y, b.z))
 
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:

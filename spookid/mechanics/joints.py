@@ -37,7 +37,7 @@ _NOT_NEGATIVE = ("compliance", "damping", *_COEFFICIENTS, "stribeck")
 
 @dataclass(frozen=True, eq=False)
 class Joint(metaclass=Checked):
-    """A regularized joint between two frames (Marklund et al., Appendix F); the base of every kind.
+    """A regularized joint between two frames (Marklund et al., Appendix F); the base class of joints.
 
     A subclass says which rows vanish where it holds, which coordinates it leaves and what transform they make; rows and
     coordinates are six together. Everything else follows: what it transmits, rates, loads, sensors, labels. A slider::
@@ -56,7 +56,7 @@ class Joint(metaclass=Checked):
             def transform(self, position):
                 return ca.vertcat(position, 0, 0), ca.SX([1, 0, 0, 0])
 
-    Everything but the frames is a number or an expression of Parameters; coefficients of loads are one number, or one
+    All arguments except frames are numbers or expressions of Parameters; coefficients of loads are one number, or one
     for each coordinate.
 
     Args:
@@ -76,9 +76,9 @@ class Joint(metaclass=Checked):
         limits: (lower, upper) [rad or m] of the one coordinate, or that or None for each of several: it stays between
             them, angles less than a turn apart; each pushes back only, with the joint's compliance of that kind and its
             damping. Needs ``friction="exact"``.
-        loads: others that act along its coordinates, such as your own.
+        loads: further loads along its coordinates, such as subclasses of ``Load``.
         dry: another name of ``load_friction``.
-        armature: inertia of what turns with its coordinates alone, as rotors do behind gears [kg m² or kg].
+        armature: inertia along its coordinates only, such as that of rotors behind gears [kg m² or kg].
 
     Raises:
         ProblemError: for a negative fixed coefficient, a joint of a body to itself, a ``stribeck`` without exactly one
@@ -116,12 +116,12 @@ class Joint(metaclass=Checked):
 
     @property
     def manifold(self) -> Manifold:
-        """The space of its position; unit quaternions for rotations that are more than an angle."""
+        """Manifold of its position; unit quaternions for rotations about more than one axis."""
         return Manifold((("flat", len(self.coordinates)),)).joined
 
     @abstractmethod
     def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """g, which vanishes where the joint holds: ``linear`` rows [m], then ``angular`` ones."""
+        """Residual g of the joint: ``linear`` equations [m], then ``angular`` ones."""
 
     @abstractmethod
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
@@ -129,13 +129,13 @@ class Joint(metaclass=Checked):
 
     @abstractmethod
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """Origin (3,) [m] and unit quaternion (4,) of frame b in frame a, where the joint holds."""
+        """Origin (3,) [m] and unit quaternion (4,) of frame b in frame a for g = 0."""
 
     # --- what follows ---
 
     def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
         """Velocity (3,) of the origin of frame b in frame a, and angular velocity (3,) of b against a in the axes of b;
-        linear in the rates (n,). Kinds of the package have it in closed form."""
+        linear in the rates (n,). Joints of the package have a closed form."""
         p = ca.SX.sym("p", self.manifold.ambient)
         away, turn = self.transform(p)
         flow = ca.densify(self.manifold.basis(p) @ rates)
@@ -153,14 +153,14 @@ class Joint(metaclass=Checked):
         return stacked(coordinate.in_range(value) for coordinate, value in parts)
 
     def rates(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """How fast it moves, in the tangent space of its position, (n,) [m/s or rad/s]; linear in the velocities."""
+        """Rates in the tangent space of its position, (n,) [m/s or rad/s]; linear in the velocities."""
         symbols = a.in_symbols(), b.in_symbols()
         position = self.position(*symbols)
         moved = self.manifold.lowered(position, rate(position, symbols))
         return inserted(moved, symbols, (a, b))
 
     def slopes(self, a: MovingFrame, b: MovingFrame, moving: MovingFrame) -> ca.SX:
-        """How rows and coordinates change with the twist of ``moving``, a frame in symbols and one of both, (6, 6)."""
+        """Derivatives of equations and coordinates in the twist of ``moving``, one of the two frames, (6, 6)."""
         held = ca.jacobian(ca.SX(self.violation(a, b)), moving.pose) @ moving.basis
         return ca.vertcat(held, ca.jacobian(ca.SX(self.rates(a, b)), moving.twist))
 
@@ -181,7 +181,7 @@ class Joint(metaclass=Checked):
 
     @property
     def is_own(self) -> bool:
-        """True for a kind that users write, one derived from a kind of the package too; tests hold the package's."""
+        """True for user-defined joints, also those derived from a joint of the package."""
         return not type(self).__module__.startswith("spookid.")
 
     @property
@@ -245,7 +245,7 @@ class Joint(metaclass=Checked):
 
     @property
     def follows_load(self) -> bool:
-        """True if its dry friction grows with the forces that it transmits."""
+        """True if its dry friction depends on the transmitted forces."""
         return not self.some_bound.load.is_zero()
 
     @property
@@ -272,7 +272,7 @@ class Joint(metaclass=Checked):
         return self.parent.body, self.child.body
 
     def expressions(self) -> list[ca.SX]:
-        """All that may hold a Parameter, what the methods of a kind of your own give too."""
+        """All expressions that may contain a Parameter, also those of methods of a subclass."""
         own = [getattr(self, name) for name in ("damping", *_COEFFICIENTS, "rest", "compliance")]
         pairs = [pair for pair in (self.stribeck, *(pair for _, pair in self.stops)) if pair is not None]
         of_loads = [e for load in self.loads for e in load.expressions(len(self.coordinates))]
@@ -349,7 +349,7 @@ class Hinge(Joint):
     Its angle is zero where the y axes agree and grows with a right-handed turn of the child about x.
 
     Args:
-        rest_angle: θ₀ [rad], another name of ``rest``; all others are those of every ``Joint``.
+        rest_angle: θ₀ [rad], another name of ``rest``; other arguments are those of ``Joint``.
     """
 
     coordinates = (Coordinate("angle", "rad", 2 * math.pi),)
@@ -364,7 +364,7 @@ class Hinge(Joint):
         super().__post_init__(dry)
 
     def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Where its origins are apart, and x of the parent along y and z of the child (F.1), (5,)."""
+        """Distance of the origins, and x of the parent along y and z of the child (F.1), (5,)."""
         return ca.vertcat(a.origin - b.origin, ca.dot(a.x, b.y), ca.dot(a.x, b.z))
 
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
@@ -384,7 +384,7 @@ class Hinge(Joint):
     def carried(
         self, a: MovingFrame, b: MovingFrame, outer: MovingFrame, force: ca.SX, torque: ca.SX
     ) -> tuple[ca.SX, ca.SX]:
-        """In closed form: forces are λ but for their sign, and the moment about the child's origin has λ across x."""
+        """In closed form: forces are ±λ, and the moment about the child's origin is perpendicular to x."""
         sign = 1 if outer is b else -1
         moment = torque + ca.cross(outer.center - b.origin, force)
         across = ca.vertcat(-ca.dot(b.z, moment), ca.dot(b.y, moment))

@@ -39,7 +39,7 @@ class Input:
 class Bound:
     """Bound of dry friction over a step, μ Σ|λ_i| + h c with the impulses λ of the joint's constraint, h the step.
 
-    Where it differs by direction, ``load`` and ``constant`` are the means of both, and friction is between
+    If it differs by direction, ``load`` and ``constant`` are the means of both, and friction is between
     −(bound + lean) where the coordinate grows and bound − lean where it falls.
     """
 
@@ -106,7 +106,7 @@ class Load(metaclass=Checked):
 
         Hinge(..., loads=[Magnet()])
 
-    It is given symbols, and gives an expression of them.
+    It takes symbols, and returns an expression of them.
     """
 
     signals: Sequence[str] = ()
@@ -125,7 +125,7 @@ class Load(metaclass=Checked):
         return tuple(Input(name, delay, self.hold) for name in self.signals)
 
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
-        """Force along, or torque about, each coordinate, (n,) [N or N m].
+        """Force or torque along each coordinate, (n,) [N or N m].
 
         Args:
             position: the joint's coordinates, (n,) [m or rad]; an angle of a hinge in (−π, π].
@@ -135,9 +135,9 @@ class Load(metaclass=Checked):
         return ca.SX.zeros(rate.numel())
 
     def smooth_effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX, width: ca.SX) -> ca.SX:
-        """The same with turns at rest rounded off over rates of ``width``, (n,) [m/s or rad/s]; by default ``effort``.
+        """``effort``, smoothed at rest over rates of ``width``, (n,) [m/s or rad/s]; default: ``effort`` itself.
 
-        The width is that of smooth dry friction; a slope that jumps at rest leaves a solver without a derivative.
+        The width is that of smooth dry friction. Solvers need derivatives that are continuous at rest.
         """
         return self.effort(position, rate, inputs)
 
@@ -146,7 +146,7 @@ class Load(metaclass=Checked):
         return Bound.none(rate.numel())
 
     def bound_at(self, position: ca.SX, rate: ca.SX) -> Bound:
-        """The same where it depends on the position, too, (n,) [m or rad]; by default ``bound``."""
+        """Bound of dry friction if it depends on the position, too, (n,) [m or rad]; default: ``bound``."""
         return self.bound(rate)
 
     sees_efforts: bool = False
@@ -175,7 +175,7 @@ class Load(metaclass=Checked):
                 )
 
     def expressions(self, coordinates: int) -> list[ca.SX]:
-        """All that may hold a Parameter: what it does in a state of numbers."""
+        """All expressions that may contain a Parameter."""
         ranges = (0.3, 0.7), (0.2, 0.9), (0.1, 0.2)
         position, rate, width = (ca.SX(ca.DM(np.linspace(*ends, coordinates))) for ends in ranges)
         inputs = ca.SX(ca.DM(np.linspace(0.4, 0.6, len(self.signals))))

@@ -89,11 +89,11 @@ class Model(metaclass=Checked):
 
     A state is q (n_b, 7) = (r [m], e) and v (n_b, 6) = (ṙ in the world [m/s], ω in the body [rad/s]), body by body.
 
-    Joints may close loops; rows that others imply are found when a problem is solved.
+    Joints may close loops; redundant equations are found when a problem is solved.
 
     Raises:
-        ProblemError: for a body that no joint holds, a joint or motor of something that is not in the model, or two
-            things of one name.
+        ProblemError: for a body that no joint holds, a joint or motor on a body outside the model, or a name that is
+            used twice.
     """
 
     bodies: Sequence[Body]
@@ -176,8 +176,8 @@ class Model(metaclass=Checked):
                 raise ProblemError(f"{what} with another delay or hold than another use of it; give both the same")
 
     def tree(self) -> list[Joint]:
-        """Joints in an order in which each joins a new body to one already placed; of a loop one is left out, if there
-        is one whose effort is not measured.
+        """Joints in an order in which each joins a new body to one already placed; one joint of each loop is left out,
+        if possible one without a measured effort.
 
         Raises:
             ProblemError: for bodies joined to each other but not to the ground or a free body.
@@ -210,7 +210,7 @@ class Model(metaclass=Checked):
 
     @property
     def is_unilateral(self) -> bool:
-        """True if anything pushes in one direction only: a contact, or a joint's limits."""
+        """True if there are unilateral forces: contacts, or limits of joints."""
         return bool(self.contacts) or any(joint.limits is not None for joint in self.joints)
 
     @property

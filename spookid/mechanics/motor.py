@@ -34,16 +34,16 @@ class Motor(metaclass=Checked):
         signal: name of the input u in the recordings.
         gain: K, torque or force of the motor per unit of the signal [N m/unit or N/unit]; None: 1, or what follows from
             ``torque_constant`` and ``resistance``.
-        shaft_inertia: J_shaft [kg m² or kg], felt along the joint's coordinate only.
+        shaft_inertia: J_shaft [kg m² or kg], along the joint's coordinate only.
         measured: True if the signal is a measured effort, with noise of its own, such as a current or a torque; False
             if it is known, such as a command, and only the process noise is random. The noise is that of the signal,
             whatever the gain; results give it as an effort.
         coordinate: number of the driven coordinate of the joint, from 0 on.
-        ratio: n, by which the motor turns faster than the coordinate [rad/rad or rad/m]; negative if it turns back.
-        torque_constant: k of the motor [N m/A, which is V s/rad], in place of ``gain``: the signal is a current [A],
+        ratio: n, rate of the motor over that of the coordinate [rad/rad or rad/m]; may be negative.
+        torque_constant: k of the motor [N m/A = V s/rad], instead of ``gain``: the signal is a current [A],
             or a voltage if there is a ``resistance``.
-        resistance: R of the winding [Ω]: the signal is a voltage [V], which the back-EMF k n s lessens; there is no
-            inductance.
+        resistance: R of the winding [Ω]: the signal is a voltage [V], reduced by the back-EMF k n s; inductance is
+            neglected.
         rotor_inertia: J of the rotor about its own axis [kg m²].
         offset: a constant torque or force along the coordinate [N m or N].
         delay: time by which the signal acts later than its timestamps [s], a number or an expression of Parameters.
@@ -141,7 +141,7 @@ class Motor(metaclass=Checked):
 
     @property
     def inertia(self) -> ca.SX:
-        """Along the coordinate, J_shaft + n² J [kg m² or kg]."""
+        """Inertia along the coordinate, J_shaft + n² J [kg m² or kg]."""
         return self.shaft_inertia + self.ratio**2 * self.rotor_inertia
 
     def impulse(self, step: ca.SX, u: ca.SX, rate: ca.SX, change: ca.SX) -> ca.SX:
@@ -149,7 +149,7 @@ class Motor(metaclass=Checked):
 
         Args:
             rate: rate of the coordinate.
-            change: of that rate over the step.
+            change: change of that rate over the step.
         """
         return step * (self.effort(u) - self.damping * rate) - self.inertia * change
 

@@ -85,7 +85,7 @@ class PointLoad(metaclass=Checked):
         return f"{self.place}: {self.title}"
 
     def check(self, bodies: Iterable[Body]) -> None:
-        """Raise ProblemError if its frames are not on these bodies, or what it gives has another shape."""
+        """Raise ProblemError if its frames are not on these bodies, or its forces have another shape."""
         frames = collected(getattr(self, "frames", None), Frame, f"{self._what}: frames")
         known = {id(body) for body in (*bodies, GROUND)}
         for frame in frames:
@@ -99,7 +99,7 @@ class PointLoad(metaclass=Checked):
         self.expressions()
 
     def expressions(self) -> list[ca.SX]:
-        """All that may hold a Parameter: its frames, and what it does in a state of numbers."""
+        """All expressions that may contain a Parameter, also those of its frames."""
         at = [anywhere(frame, i) for i, frame in enumerate(self.frames)]
         inputs = ca.SX(ca.DM(np.linspace(0.4, 0.6, len(self.signals))))
         of_frames = [part for frame in self.frames for part in frame.expressions()]

@@ -107,7 +107,7 @@ def total_mass(bodies: Iterable[Body], mass: Any, name: str = "total mass") -> R
     """The masses of the bodies add up to a weighed total.
 
     Args:
-        bodies: some, or all of a model or a robot: ``model.bodies``, ``robot.bodies.values()``.
+        bodies: some bodies, or all of a model or a robot: ``model.bodies``, ``robot.bodies.values()``.
         mass: [kg], a number or an expression of Parameters.
 
     Raises:
@@ -134,9 +134,9 @@ def mirrored(
 ) -> Relation:
     """One body is the mirror image of the other: mass, first moments and inertia, ten rows in π.
 
-    Seen from its own frame, the right body is what the left one is from its, with the coordinate across the plane
-    reversed. With J the pseudo-inertia, J_right = R J_left R, so that first moments across the plane and the two
-    products of inertia that have it change their sign.
+    In its own frame, the right body has the inertia of the left one, with the coordinate across the plane reversed.
+    With J the pseudo-inertia, J_right = R J_left R, so that first moments across the plane and the two products of
+    inertia that have it change their sign.
 
     Args:
         left, right: frames on the bodies, ``body.frame(at=..., x=..., y=...)``, such as those of their joints, both

@@ -78,8 +78,8 @@ class Servo(Load):
         Servo(hinge, "goal", kp=kp, kd=kd, delay=d, limit=tau_max)
         Servo(hinge, "goal", kp=G * kp, drive=DCDrive(torque_constant=k, resistance=R, supply="vin"), enabled="on")
 
-    Position and rate are those of the estimated motion, not those that a sensor shows. Of a product of ``kp`` and
-    k/R of a ``drive`` the parts are identifiable only where a limit or the back-EMF acts.
+    Position and rate are those of the estimated motion, not those that a sensor shows. ``kp`` and k/R of a ``drive``
+    are identifiable separately only where a limit or the back-EMF acts.
 
     Args:
         joint: the driven joint.
@@ -93,12 +93,12 @@ class Servo(Load):
         feedforward: name of a signal that is added to the effort, or to the duty of a ``drive``.
         limit: largest effort of either sign [N m or N]; None: no limit.
         drive: a ``DCDrive`` that turns the sum, now a duty, into an effort; None: the sum is the effort.
-        enabled: name of a signal that is 1 where the drive acts and 0 where it lets go.
+        enabled: name of a signal that is 1 while the drive is on, and 0 while it is off.
         offset: position of the joint where the drive's encoder shows zero [rad or m].
         bias: constant effort, or duty of a ``drive``.
         delay: time by which commands act later than their timestamps [s], a number or an expression of Parameters.
         hold: value of a command between its samples: the one before (``"previous"``) or interpolated (``"linear"``).
-        rounding: width over which each limit is rounded off, as a share of the limit.
+        rounding: width of smoothing at each limit, as a share of the limit.
         coordinate: number of the driven coordinate of the joint.
 
     Raises:

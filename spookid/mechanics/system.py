@@ -44,7 +44,7 @@ class System(ABC):
     @property
     @abstractmethod
     def independent(self) -> tuple[int, ...]:
-        """Which rates are independent, as many as there are degrees of freedom; of flat coordinates, if there are
+        """Numbers of the independent rates, one for each degree of freedom; of flat coordinates, if there are
         constraints."""
 
     @property

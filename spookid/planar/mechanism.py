@@ -44,7 +44,7 @@ class Mechanism(System, metaclass=Checked):
             ``ConstantDistance``, ``AbsoluteAngle``, ``RelativeAngle``.
         loads: ``Torque``, ``PinFriction``, ``Spring``.
         gravity: g along −y, or (g_x, g_y) [m/s²].
-        independent_names: of the coordinates to be the independent ones; None: angles as far as they are independent,
+        independent_names: names of the independent coordinates; None: angles as far as they are independent,
             then those that move the most against the others where the mechanism is assembled first.
         disturbance: process noise: the random torque in each pin [N m/√Hz], in the rigid-body model, and the random
             force of each slider [N/√Hz] without a ``disturbance`` of its own; None: it is estimated.
@@ -147,7 +147,7 @@ class Mechanism(System, metaclass=Checked):
         return first | {id(angle): 2 * len(moving) + i for i, angle in enumerate(self.angles)}
 
     def at(self, q: ca.SX) -> Placement:
-        """Where everything is at any expression of the coordinates (n,)."""
+        """Positions of all points and links at any expression of the coordinates (n,)."""
         turns = {id(a.link): self._columns[id(a)] for a in self.angles if isinstance(a, AbsoluteAngle)}
         return Placement(ca.SX(q), self._columns, turns)
 
@@ -242,7 +242,7 @@ class Mechanism(System, metaclass=Checked):
         return ca.atan2(span[1], span[0])
 
     def rate(self, link: Link, q: ca.SX, v: ca.SX) -> ca.SX:
-        """Angular velocity of a link, what a gyroscope on it shows [rad/s]."""
+        """Angular velocity of a link, as a gyroscope on it measures it [rad/s]."""
         return self.at(q).turning(link) @ v
 
     # --- the position problem ---
@@ -291,7 +291,7 @@ class Mechanism(System, metaclass=Checked):
 
     @checked
     def branch(self, q: Array, parameters: Values = None) -> Branch:
-        """In which of its assemblies a mechanism is for the same independent coordinates: the variable C.
+        """Return the branch (assembly mode) of a mechanism: the variable C.
 
         The dependent coordinates follow from the independent ones in groups, loop by loop. Two solutions of one group
         meet where the determinant of its constraints' derivatives vanishes, and it has one sign on this side and the

@@ -82,7 +82,7 @@ class PinFriction(PlanarLoad):
     Args:
         point: the pin.
         link: one that ends there.
-        against: another that ends there; None: the ground, at one of its points.
+        against: another link that ends there; None: the ground, at one of its points.
         viscous: b [N m s].
         coulomb: c [N m], a dry friction of constant torque.
         width: width of smooth dry friction [rad/s], tanh(ω/width) for the sign, in ``Mechanism.force``; the rigid-body
@@ -293,7 +293,7 @@ class MovingSlider(_Slider):
 
     Args:
         name: for messages, and of the joint in the rigid-body model.
-        point: the pin, a point of another link.
+        point: the point of another link that slides.
         link: the line runs through its two ends, and beyond.
         viscous, coulomb, width, disturbance: friction and process noise along the line, as of a ``FixedSlider``.
 
@@ -348,7 +348,7 @@ class AbsoluteAngle(_Angle):
 
     Args:
         name: name of the coordinate.
-        link: from its start to its end.
+        link: the link, from its start to its end.
     """
 
     def reference(self, at: Placement) -> ca.SX:
@@ -361,8 +361,8 @@ class RelativeAngle(_Angle):
 
     Args:
         name: name of the coordinate.
-        link: the other, from its start to its end.
-        against: the one, from its start to its end.
+        link: the second link, from its start to its end.
+        against: the first link, from its start to its end.
 
     Raises:
         ProblemError: for one link alone.

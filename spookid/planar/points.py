@@ -25,8 +25,8 @@ class Point(metaclass=Checked):
 
     Args:
         name: for results and messages.
-        at: about where it is at first (2,) [m], numbers: the mechanism is assembled from there.
-        mass: one lumped there [kg], such as that of a slider.
+        at: approximate initial position (2,) [m], numbers; the mechanism is assembled from there.
+        mass: lumped mass at the point [kg], such as that of a slider.
 
     Raises:
         ProblemError: for coordinates that are no two numbers, or a negative fixed mass.
@@ -61,7 +61,7 @@ class Ground(Point):
 
     Args:
         name: for results and messages.
-        at: where it is (2,) [m], numbers or expressions of Parameters.
+        at: position (2,) [m], numbers or expressions of Parameters.
     """
 
     fixed = True
@@ -177,7 +177,7 @@ class Placement:
         return ca.vertcat(*(self.selection(end) for end in link.ends))
 
     def span(self, link: Link) -> ca.SX:
-        """From the start of a link to its end, (2,) [m]."""
+        """Vector from the start of a link to its end, (2,) [m]."""
         return self.position(link.end) - self.position(link.start)
 
     def parting(self, link: Link) -> ca.SX:

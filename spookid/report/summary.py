@@ -39,6 +39,8 @@ from spookid.tables.table import (
     wrapped,
 )
 
+_NOTHING = "There is nothing to do."
+"""Advice of notes that is not shown."""
 _MOST = 3
 """Warnings and directions in full on a page that is not verbose."""
 SCREEN = 24
@@ -106,7 +108,7 @@ def parts_of(finding: Finding) -> dict[str, str]:
         r"(?<=[a-z]{3}): |(?<=[.?!]) (?=[A-Z])", finding.effect.removeprefix("Is this meant? "), maxsplit=1
     )
     parts = {"": what.rstrip(".:") + ".", "evidence": " ".join(evidence), "cause": finding.cause, "do": finding.advice}
-    return {label: text for label, text in parts.items() if text.strip(".")}
+    return {label: text for label, text in parts.items() if text.strip(".") and text != _NOTHING}
 
 
 def _in_full(finding: Finding, verbose: bool, width: int) -> str:

@@ -107,7 +107,7 @@ _RANKS = {code: rank for rank, code in enumerate(KINDS)}
 
 @dataclass(frozen=True)
 class Finding(Listed):
-    """Something about a fit that changes its answer or the errors, or how the problem was set up."""
+    """A warning or note about a fit or the set-up of a problem."""
 
     code: str
     """Code of the kind, such as ``"residuals.autocorrelated"``: the name that programs and the documentation use."""

@@ -73,7 +73,7 @@ class Estimate(LazyRecord, Listed):
 
     @property
     def known_from(self) -> Source:
-        """ "data" or "prior", whichever the standard error mostly comes from, "given", "bound" or "nothing"."""
+        """Main source of the standard error: "data" or "prior"; or "given", "bound" or "nothing"."""
         if self.fixed or self.at_bound:
             return "given" if self.fixed else "bound"
         if self.reason == CONSTRAINED:
@@ -259,7 +259,7 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
 
     @property
     def message(self) -> str:
-        """How the solve ended and what to do about it."""
+        """End of the solve, and a remedy."""
         found = [self.status.advice.removesuffix(".")]
         if self.status in (Status.MAX_ITERATIONS, Status.STALLED):
             found += self._causes()
@@ -278,7 +278,7 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
 
     @property
     def contradicted(self) -> bool:
-        """True if the data contradict the model: a finding is an error, and the estimates are no answer."""
+        """True if the data contradict the model (a finding is an error): the estimates are meaningless."""
         return any(finding.severity == "error" for finding in self.findings)
 
     @property

@@ -254,8 +254,8 @@ class _Reader:
         ties, loops, held = self._equalities()
         connections = [one.locked(held[one.name]) if one.name in held else one for one in connections]
         lost = [
-            (np.any(model.dof_dampingpoly), "damping that is no straight line"),
-            (np.any(model.jnt_stiffnesspoly), "springs that are no straight line"),
+            (np.any(model.dof_dampingpoly), "nonlinear damping"),
+            (np.any(model.jnt_stiffnesspoly), "nonlinear springs"),
             (np.any(model.body_gravcomp), "compensation of gravity"),
             (model.opt.density > 0 or model.opt.viscosity > 0, "the fluid around it"),
         ]
@@ -334,7 +334,8 @@ class _Reader:
         if np.any(data[2:5]) or data[1] == 0:
             raise ProblemError(
                 f"{self._path}: joint {follower!r} follows {self._joint_names[other]!r} by polycoef "
-                f"{data[:5].tolist()}, which is no straight line; give 0 but for the first two, the second not 0"
+                f"{data[:5].tolist()}, which is not linear; only the first two numbers may be "
+                "nonzero, and the second must be"
             )
         ratio = float(data[1])
         return follower, self._joint_names[other], ratio, at - ratio * float(model.qpos0[model.jnt_qposadr[other]])

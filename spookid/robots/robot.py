@@ -57,7 +57,7 @@ class Robot(Parts, metaclass=Checked):
             path of the JSON.
 
         Raises:
-            ProblemError: if nothing of it is the robot's, if ``path`` is there and is no earlier export, for a folder
+            ProblemError: if it contains no part of the robot, if ``path`` exists and is no earlier export, for a folder
                 from which an ``<include>`` is not found, or if the disk refuses.
         """
         return write(self, path, found, servos)
@@ -94,8 +94,8 @@ def read(
         path: path of the file; ``.xacro`` needs the package xacro, MJCF the package mujoco.
         free: True if the root of a URDF moves freely, as a trunk does; False if it is the ground.
         held: joints that do not move, and where they are [rad or m].
-        merge: False for a body of each link that has mass, with fixed joints between them.
-        mend: True to take the nearest inertia that some body has for one that none has.
+        merge: False for a separate body for each link with a mass, connected by fixed joints.
+        mend: True to replace impossible inertias by the nearest possible ones.
 
     Raises:
         ProblemError: for a file of another kind, or one that describes no possible robot.

@@ -43,7 +43,8 @@ class Monitor(metaclass=Checked):
 
     Args:
         smoother: a smoother, whose samples pass through ``update`` from now on.
-        false_alarms: at the most, a day of data, where the noise is white and of the size that the smoother takes.
+        false_alarms: expected false alarms per day of data, if the noise is white with the standard deviations of the
+            smoother.
 
     Raises:
         ProblemError: if ``false_alarms`` is not positive, or the smoother is one of a Graph.

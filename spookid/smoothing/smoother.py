@@ -51,12 +51,12 @@ class FixedLagSmoother(metaclass=Checked):
             steps: the first update is that of step 0.
         window: steps in the window.
         seconds: its length [s], instead of ``window``.
-        start: a Solution of the problem, which has one recording. The stream continues behind it, from its noise,
+        start: a Solution of the problem with one recording. The stream continues after it, from its noise,
             friction widths, estimates and states; discretization errors are subtracted from estimates as the problem
             asks (``step_correction``). Without it the stream begins at its first sample, from the initial values, and
             the problem declares all noise. For a graph: the variables of step 0, and Parameters, by name:
             ``{"q": system.assembled(...)}``.
-        iterations: Gauss–Newton steps of an update at the most.
+        iterations: limit of Gauss–Newton steps of an update.
 
     Raises:
         ProblemError: for a window that is too short or has more than 10 000 steps, unknown noise, or features that a
@@ -99,9 +99,9 @@ class FixedLagSmoother(metaclass=Checked):
     def update(self, t: float, values: Mapping[str, Any]) -> OnlineEstimate:
         """Take samples of some signals, and update the estimates.
 
-        Samples may come in any order: those of a step in the window count as if they had come in time, older ones are
-        left out and counted in ``intake``. NaN and None are no samples. After ten windows without any sample, or 100
-        steps if these are more, the states begin anew with those that come then.
+        Samples may come in any order: samples within the window count, older ones are left out and counted in
+        ``intake``. NaN and None are no samples. After ten windows (at least 100 steps) without a sample, the states
+        begin anew with the next samples.
 
         Args:
             t: their time [s].
@@ -128,14 +128,14 @@ class FixedLagSmoother(metaclass=Checked):
 
     @property
     def intake(self) -> Intake:
-        """How many samples have come, and how many of them were left out."""
+        """Numbers of samples received and left out."""
         known = self._stream or self._waiting
         assert known is not None
         return known.counts
 
     def released(self) -> tuple[Array, Array]:
-        """What has left the window since this was asked last: score (n_p,) and information (n_p, n_p) of its rows in
-        the parameters, for a test whether these have changed; see ``FixedLag.released``."""
+        """Return score (n_p,) and information (n_p, n_p) in the parameters of the data that left the window since the
+        last call, for a test whether the parameters have changed; see ``FixedLag.released``."""
         if self._stream is None:
             n = len(self.estimate.values)
             return np.zeros(n), np.zeros((n, n))
@@ -148,23 +148,23 @@ class FixedLagSmoother(metaclass=Checked):
 
     @property
     def bounds(self) -> tuple[Array, Array]:
-        """Least and largest values of the parameters, each (n_p,); of a smoother of a Problem that has states."""
+        """Bounds of the parameters, each (n_p,); for a smoother of a Problem with states."""
         transcription = self._of_problem.core.transcription
         return transcription.lower, transcription.upper
 
     def mark(self) -> Mark:
-        """What is remembered now; a smoother of a Problem can begin anew there, once there are states."""
+        """Return the present state, from which a smoother of a Problem can begin anew, once there are states."""
         stream = self._of_problem
         arrays = stream.core.arrays(), stream.samples.arrays()
         return Mark(self.released_until, *arrays, stream.samples.counts, stream.now, stream)
 
     def begun_at(self, mark: Mark, values: Array, gradient: Array, information: Array) -> FixedLagSmoother:
-        """A smoother whose parameters are others from the oldest step in the window of ``mark`` on.
+        """Return a smoother with other parameters from the oldest step in the window of ``mark`` on.
 
         Args:
-            mark: of this smoother.
-            values: where the parameters begin, as ``estimate`` has them, (n_p,).
-            gradient: what is known of them beforehand: slope of the cost there, (n_p,), and
+            mark: a mark of this smoother.
+            values: initial values of the parameters, in the order of ``estimate``, (n_p,).
+            gradient: prior of the parameters: slope of the cost there, (n_p,), and
             information: its curvature, (n_p, n_p).
         """
         stream, new = mark.stream, copy(self)
@@ -185,8 +185,8 @@ class FixedLagSmoother(metaclass=Checked):
         return self._stream
 
     def save(self, path: str | PathLike[str], also: Mapping[str, Array] | None = None) -> None:
-        """Write all that is remembered to a file, whole or not at all; ``resume`` reads it. While states begin anew
-        behind a gap it is what was known before the gap.
+        """Write the state to a file, whole or not at all; ``resume`` reads it. After a gap, until there
+        are states again, it is the state before the gap.
 
         Args:
             also: further arrays, by names, which ``resume`` leaves alone.

@@ -28,13 +28,13 @@ _ENDS = {
     "Solve_Succeeded": (Status.CONVERGED, "IPOPT's optimality test is met"),
     "Solved_To_Acceptable_Level": (Status.STALLED, "IPOPT comes no nearer than its acceptable tolerance"),
     "Maximum_Iterations_Exceeded": (Status.MAX_ITERATIONS, ""),
-    "Infeasible_Problem_Detected": (Status.STALLED, "IPOPT finds no point near by that satisfies the hard rows"),
-    "Restoration_Failed": (Status.STALLED, "IPOPT's restoration of the hard rows failed"),
+    "Infeasible_Problem_Detected": (Status.STALLED, "IPOPT finds no point near by that satisfies the constraints"),
+    "Restoration_Failed": (Status.STALLED, "IPOPT's restoration of the constraints failed"),
     "Search_Direction_Becomes_Too_Small": (Status.STALLED, "IPOPT's steps have become too small"),
     "Diverging_Iterates": (Status.STALLED, "IPOPT's iterates diverge"),
     "Error_In_Step_Computation": (Status.STALLED, "IPOPT cannot compute a step"),
     "Invalid_Number_Detected": (Status.DIVERGED, "a residual or derivative is not finite"),
-    OVERDETERMINED: (Status.STALLED, "there are more hard rows than unknowns"),
+    OVERDETERMINED: (Status.STALLED, "there are more constraints than unknowns"),
 }
 
 

@@ -33,7 +33,8 @@ are no better, for what a step leaves is found by the next update."""
 _RENEWALS = 5
 """How often the volume's slopes are found anew while a step goes through the window."""
 _MET, _ROUNDED = 1e-13, 0.5
-"""Hard rows whose values are no larger are met, and so are those of which a step leaves so much: that is rounding."""
+"""Equality constraints whose values are no larger are met, and so are those of which a step leaves so much: that is
+rounding."""
 _FIRST, _SHORTEST, _LONGEST, _GROWTH = 1.0, 1e-4, 1e2, 3.0
 """Steps of a parameter that are that many times its size are damped: at first, at the least and at the most. Where
 next to nothing is known they would lead anywhere. It moves no estimate, for the next step begins where this one ends.
@@ -53,8 +54,8 @@ class FixedLag:
         window: steps that are kept.
         parameters: where they start, (n_p,).
         iterations: Gauss–Newton steps of an update at the most.
-        volumes: True to add the volume of the states to the likelihood, as fits do in which disturbances are estimated;
-            without it inertias and damping are biased there. Where efforts are measured it does not belong.
+        volumes: True to add the volume of the states to the likelihood, as fits do in which process noise are
+            estimated; without it inertias and damping are biased there. Where efforts are measured it does not belong.
 
     Raises:
         ProblemError: if factors switch, or reach over more steps than the window has.
@@ -157,7 +158,7 @@ class FixedLag:
 
     def solve(self) -> int:
         """Estimate all that is kept; how many steps it took: at most ``iterations``, and as many again that are small
-        where hard rows are not met to the last digit."""
+        where equality constraints are not met to the last digit."""
         taken, small, met = 0, False, True
         if self._age * _RENEWALS >= self.window:
             self._slopes = None
@@ -256,7 +257,7 @@ class FixedLag:
         return self.parameters if self._first is None else self._first.point
 
     def _move(self, steps: Array, parameters: Array) -> bool | None:
-        """Take a step, or a part of it: True if hard rows are met then; None if none is any good."""
+        """Take a step, or a part of it: True if equality constraints are met then; None if none is any good."""
         window, problem = self._window, self.transcription
         states, before = window.states.values.copy(), self.parameters
         cost, violation = self._merit(np.zeros_like(steps), np.zeros_like(parameters))
@@ -273,7 +274,7 @@ class FixedLag:
         return None
 
     def _merit(self, steps: Array, parameters: Array) -> tuple[float, float]:
-        """Cost after a step, and the largest value of a hard row."""
+        """Cost after a step, and the largest value of a equality constraint."""
         cost, violation = self._memory.evaluate(self.parameters, self.steps)
         carried, left = self._memory.merit(steps, parameters)
         tilt = self._tilt(steps, parameters) if self.volumes else 0.0
@@ -338,7 +339,7 @@ class FixedLag:
 
     @classmethod
     def resumed(cls, transcription: Transcription, arrays: Mapping[str, Array]) -> FixedLag:
-        """One that goes on from ``arrays`` of another, with the same digits."""
+        """One that continues from ``arrays`` of another, with the same digits."""
         window, iterations, volumes = (int(value) for value in arrays["settings"])
         new = cls(transcription, window, parameters=arrays["parameters"], iterations=iterations, volumes=bool(volumes))
         if len(arrays["first estimates"]):

@@ -1,8 +1,9 @@
 """Sums of squares of linear rows, from which unknowns are eliminated in order of time, in square-root form.
 
-A front holds rows [A | z] of unknowns x, whose cost is |A x + z|², hard rows with A x + z = 0, and a linear term
-2 cᵀx. The unknowns that stand first are eliminated: hard rows by Gaussian elimination, the largest entry first, then
-soft ones by Householder reflections, which square no condition number. What is left is a front of the other unknowns.
+A front holds rows [A | z] of unknowns x, whose cost is |A x + z|², equality constraints with A x + z = 0, and a linear
+term 2 cᵀx. The unknowns that stand first are eliminated: equality constraints by Gaussian elimination, the largest
+entry first, then soft ones by Householder reflections, which square no condition number. What is left is a front of the
+other unknowns.
 
 A column that is zero but for rounding has no pivot: its unknown stays where it is, and neither gets nor gives
 information. Of the linear term that column's part is dropped.
@@ -23,7 +24,7 @@ from spookid.solvers.quadratic_program import primal_dual
 RANK = 1e-11
 """A column whose part that is orthogonal to those before is below this share of its length is zero."""
 HARD_RANK = 1e-9
-"""A hard row, of largest entry 1 when it comes in, whose entries are all below this says nothing new."""
+"""A equality constraint, of largest entry 1 when it comes in, whose entries are all below this says nothing new."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +61,7 @@ class Pivots:
             step[place] = -(row[:-1] @ step + row[-1] + shift) / row[place]
 
     def responses(self, known: Array) -> Array:
-        """How all unknowns follow unit noise in the soft rows, (n, k + soft rows), by how those that the rows do not
+        """How all unknowns follow unit noise in the residuals, (n, k + residuals), by how those that the rows do not
         give follow noise in other rows, (n, k), 0 elsewhere."""
         whole = np.concatenate([known, np.zeros((len(known), len(self.places) - self.hard))], axis=1)
         for i in reversed(range(len(self.places))):
@@ -74,7 +75,7 @@ class Pivots:
 
     @property
     def square(self) -> float:
-        """How much the soft rows' cost falls by the step."""
+        """How much the residuals' cost falls by the step."""
         values = self.rows[self.hard :, -1] + self.shifts[self.hard :]
         return float(values @ values)
 
@@ -88,8 +89,8 @@ def eliminate(front: Front, count: int, states: int, hidden: Mask | None = None)
             one that moves nothing is rounding.
 
     Returns:
-        The rows that give them; the front of the others, in which soft rows are triangular in the states that are
-        left; soft rows of the parameters alone, (r, n_p + 1).
+        The rows that give them; the front of the others, in which residuals are triangular in the states that are
+        left; residuals of the parameters alone, (r, n_p + 1).
     """
     soft, hard, linear = front.soft.copy(), front.hard, front.linear.copy()
     lengths = np.sqrt(np.einsum("ij,ij->j", soft, soft))
@@ -112,8 +113,8 @@ def eliminate(front: Front, count: int, states: int, hidden: Mask | None = None)
 
 
 def settled(front: Front, firm: Array) -> tuple[Front, Array]:
-    """Hard rows of the parameters alone taken from a front to others, (r, n_p + 1), of which independent ones are
-    kept."""
+    """Equality constraints of the parameters alone taken from a front to others, (r, n_p + 1), of which independent
+    ones are kept."""
     n = firm.shape[1] - 1
     alone = np.max(np.abs(front.hard[:, : -n - 1]), axis=1, initial=0.0) <= HARD_RANK
     if not np.any(alone):
@@ -124,7 +125,8 @@ def settled(front: Front, firm: Array) -> tuple[Front, Array]:
 
 
 def _hard_pivots(soft: Array, hard: Array, linear: Array, count: int) -> tuple[Array, list[int], Array]:
-    """Hard rows that give some of the first unknowns, and which; and the rows that are left. All rows lose them."""
+    """Equality constraints that give some of the first unknowns, and which; and the rows that are left. All rows lose
+    them."""
     taken, places, hard = [], list[int](), hard.copy()
     while hard.size and count:
         size = np.abs(hard[:, :count])

@@ -171,7 +171,7 @@ class _Run:
             return Status.INTERRUPTED, "after 0 iterations"
         violations = self.program.violations(self.last.z)
         if not (np.isfinite(sum(costs.values())) and np.all(np.isfinite(violations))):
-            return Status.DIVERGED, "the cost of the initial guess is not finite"
+            return Status.DIVERGED, "the cost at the initial values is not finite"
         return None
 
     def _record(self, iteration: Iteration) -> None:
@@ -185,7 +185,7 @@ class _Run:
         paired = any(factor.pairs for factor in self.problem.factors)
         end = self._pieces() if paired else self._stage()
         if end[0] is Status.CONVERGED and self.program.left_out(self.last.z) > _LEFT_OUT:
-            return Status.STALLED, "hard rows that others seemed to imply contradict them"
+            return Status.STALLED, "constraints that seemed redundant contradict the others"
         return end
 
     def _pieces(self) -> End:

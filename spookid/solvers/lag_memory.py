@@ -41,7 +41,7 @@ class Memory:
         self.evaluate(parameters, count)
 
     def evaluate(self, parameters: Array, count: int) -> tuple[float, float]:
-        """Cost of the window's soft rows at the best values, and the largest value of a hard one."""
+        """Cost of the window's residuals at the best values, and the largest value of a hard one."""
         cost = self._window.evaluate(parameters, count)
         found = [(p, p.residual[: p.standing(count)]) for p in self._window.placed]
         cost += sum(float(np.vdot(values, values)) for placed, values in found if not placed.factor.hard)
@@ -90,7 +90,7 @@ class Memory:
 
     @property
     def carried_states(self) -> Array:
-        """Carried soft rows in the states that they see, (rows, reach t)."""
+        """Carried residuals in the states that they see, (rows, reach t)."""
         return self._carried.soft[:, : self._window.reach * self._t]
 
     def covariances(self) -> Array:
@@ -336,7 +336,7 @@ def restarted(arrays: Mapping[str, Array], parameters: Array, gradient: Array, i
     """``FixedLag.arrays()`` with other parameters from the oldest step of the window on.
 
     What has left the window tells nothing of the parameters from here on but what is given, and nothing of the states,
-    hard rows excepted: if the parameters were others a little earlier already, what it told would be wrong.
+    equality constraints excepted: if the parameters were others a little earlier already, what it told would be wrong.
 
     Args:
         arrays: of the smoother.

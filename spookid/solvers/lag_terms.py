@@ -133,7 +133,7 @@ def check_volumes(window: LagWindow) -> None:
     for placed in window.placed:
         if placed.factor.hard and placed.factor not in window.problem.local and not placed.factor.first_only:
             raise ProblemError(
-                f"the hard rows of {placed.factor.name} link steps, and the volume of their states is not known to a "
+                f"the constraints of {placed.factor.name} link steps, and the volume of their states is not known to a "
                 "fixed-lag smoother; take another stepper, or measured efforts"
             )
 

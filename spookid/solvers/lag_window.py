@@ -16,7 +16,7 @@ from spookid.transcription.transcription import Transcription
 _ROOM = 4
 """Windows that a buffer has room for: steps move to its front once it is full, and not with every update."""
 _ROUNDING = 1e-12
-"""A hard row that is so much smaller than others of its factor is zero."""
+"""A equality constraint that is so much smaller than others of its factor is zero."""
 
 
 class Sliding:
@@ -118,7 +118,7 @@ class Placed:
 
 
 class Beliefs:
-    """Rows of the parameters alone that never leave: what is known beforehand."""
+    """Rows of the parameters alone that never leave: what is known from the prior."""
 
     def __init__(self, factor: Factor, window: LagWindow) -> None:
         self.placed = Placed(factor, window, 1)
@@ -166,7 +166,9 @@ class LagWindow:
         self.manifold, self.names = transcription.manifold, transcription.names
         self.reach = max(f.reach for f in transcription.factors)
         if most < self.reach + 1:
-            raise ProblemError(f"window is {most} steps; the factors reach over {self.reach + 1}: take as many or more")
+            raise ProblemError(
+                f"window is {most} steps; a factor connects {self.reach + 1} steps; give at least as many"
+            )
         self.most, self.kernels = most, transcription.kernels
         self.placed = [Placed(f, self, most) for f in transcription.factors if f.group is not Group.PRIOR]
         self.beliefs = [Beliefs(f, self) for f in transcription.factors if f.group is Group.PRIOR]
@@ -227,7 +229,7 @@ class LagWindow:
             placed.linearize(self.linearized, [point, self.numbers], placed.standing(count))
 
     def evaluate(self, parameters: Array, count: int, native: bool = True) -> float:
-        """Residuals at the best values, likewise; the cost of what is known beforehand."""
+        """Residuals at the best values, likewise; the cost of what is known from the prior."""
         shared = [parameters, self.numbers]
         for placed in self._evaluated(native):
             placed.evaluate(self.states.values, shared, placed.standing(count))
@@ -239,7 +241,7 @@ class LagWindow:
         return [placed for placed in some if not (placed.factor.first_only and self.first)]
 
     def oldest(self) -> tuple[float, int]:
-        """Of the soft rows that begin at the oldest step: their sum of squares, and how many of them have data and show
+        """Of the residuals that begin at the oldest step: their sum of squares, and how many of them have data and show
         what is measured, which is what it would be in the mean if the noise is as large as it is said to be."""
         square, count = 0.0, 0
         for placed in self.placed:
@@ -327,4 +329,4 @@ def check(transcription: Transcription) -> None:
                 'take friction="smooth"'
             )
         if factor.group is Group.PRIOR and not factor.soft:
-            raise ProblemError(f"the rows of {factor.name} are hard rows of the parameters alone; fix a parameter")
+            raise ProblemError(f"the constraints of {factor.name} contain parameters only; fix a parameter")

@@ -156,9 +156,9 @@ class _Run:
         first = self._try(start)
         self._accept(first, damping=0.0, length=0.0)
         if not np.isfinite(first.cost):
-            return Status.DIVERGED, because("the cost of the initial guess is not finite", self.problem, first.point)
+            return Status.DIVERGED, because("the cost at the initial values is not finite", self.problem, first.point)
         if not (self.reduced.tangent or self.problem.names):
-            return Status.CONVERGED, "the hard rows of each step determine all unknowns"
+            return Status.CONVERGED, "the constraints of each step determine all unknowns"
         damping = self.settings.damping
         while True:
             here = self._linearize()

@@ -1,4 +1,4 @@
-"""The null space of local hard rows: points projected onto their surface, with private unknowns fitted.
+"""The null space of local equality constraints: points projected onto their surface, with private unknowns fitted.
 
 The projection needs what linearizing there needs, so it is kept: the tangent space of the surface, which is the null
 space of the rows' Jacobian, how the parameters drag it along, and the residuals that private unknowns cannot reach.
@@ -48,7 +48,7 @@ class TangentSpace:
 
 
 class NullSpace:
-    """The local hard rows and the private unknowns of a problem; ranks are those at ``start``."""
+    """The local equality constraints and the private unknowns of a problem; ranks are those at ``start``."""
 
     def __init__(self, problem: Transcription, start: Point, pool: ThreadPool = SERIAL) -> None:
         self._problem, self._pool = problem, pool
@@ -63,7 +63,7 @@ class NullSpace:
         self._plans: dict[str, Reflections] = {}
         """By the name of the factor."""
         self.rank = self._rank(start, None) if problem.local else 0
-        """Of the local hard rows of a step."""
+        """Of the local equality constraints of a step."""
         self.ranks = {f.name: self._rank(start, f) for f in self._private}
         """Of each factor's private columns."""
 
@@ -240,14 +240,16 @@ class _Fit:
 
 
 def _least(factor: Factor) -> float:
-    """Share of the longest row below which a factor's rows are rounding; rows over sizes of noise may be as short."""
+    """Share of the longest row below which a factor's rows are rounding; rows over noise standard deviations may be as
+    short."""
     return 0.0 if factor.noise else _ROUNDING
 
 
 def _levelled(transposed: Array, least: float) -> tuple[Array, Array]:
-    """Rows of length one, as columns, and their lengths (n, 1, rows): rows over sizes of noise that differ by many
-    orders of magnitude, as those of a loop do, would hide their rank and the digits of what is combined of them.
-    Rounding stays small: a torque about an axis through a joint's centre, made large, would spoil the digits, too."""
+    """Rows of length one, as columns, and their lengths (n, 1, rows): rows over noise standard deviations that differ
+    by many orders of magnitude, as those of a loop do, would hide their rank and the digits of what is combined of
+    them. Rounding stays small: a torque about an axis through a joint's centre, made large, would spoil the digits,
+    too."""
     lengths = np.linalg.norm(transposed, axis=1, keepdims=True)
     largest = np.max(lengths, axis=2, keepdims=True, initial=0.0)
     lengths = np.where(lengths > least * largest, lengths, np.where(largest > 0, largest, 1.0))

@@ -102,8 +102,9 @@ def primal_dual(
     step: Array, lower: Array, upper: Array, held: Callable[[Array, Mask], tuple[Array, Array]]
 ) -> tuple[Array, bool]:
     """The minimum of a convex quadratic within bounds that contain 0, and whether it has settled, by the primal-dual
-    active-set method (Hintermüller, Ito and Kunisch, 2002), which guesses at once all unknowns that end at a bound.
-    ``step``: the minimum without bounds; ``held``: gives the minimum with some unknowns at ends, and its slopes."""
+    active-set method (Hintermüller, Ito and Kunisch, 2002), which initial values at once all unknowns that end at a
+    bound. ``step``: the minimum without bounds; ``held``: gives the minimum with some unknowns at ends, and its
+    slopes."""
     slope = np.zeros_like(step)
     low = high = np.zeros(len(step), dtype=bool)
     for _ in range(_GUESSES):

@@ -1,4 +1,4 @@
-"""Where a computation stands, kept in a folder: begun again, it goes on from there to the same digits.
+"""Where a computation stands, kept in a folder: begun again, it continues from there to the same digits.
 
 A computation whose digits follow from what it is given is kept by running it once more: searches in it ask for their
 places in turn, and read there what they had found, or where they stood, instead of looking for it again. A place is
@@ -54,7 +54,7 @@ class Place:
         return self.path is not None and time.perf_counter() - self._written >= self.wait
 
     def keep(self, arrays: Mapping[str, Any]) -> None:
-        """Keep this in the place of what was kept before. A disk that refuses costs a later start, not this answer."""
+        """Keep this instead of what was kept before. A disk that refuses costs a later start, not this answer."""
         if self.path is None:
             return
         with suppress(OSError):

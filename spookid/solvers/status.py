@@ -30,15 +30,16 @@ class Status(Enum):
 _ADVICE = {
     Status.CONVERGED: "A local minimum was found.",
     Status.MAX_ITERATIONS: (
-        "The iteration limit came before the minimum: raise max_iterations, or start nearer with other guesses."
+        "The iteration limit came before the minimum: raise max_iterations, or give better initial values."
     ),
     Status.STALLED: (
-        "No step lowers the cost any more although the gradient is not zero: start from other guesses, or look at what "
-        "makes the problem stiff."
+        "No step lowers the cost any more although the gradient is not zero: give other initial values, or look at "
+        "what makes the problem stiff."
     ),
     Status.DIVERGED: (
-        "The fit cannot begin at the initial guess: residuals or derivatives are not finite there, or states not "
-        "determined: check the guesses, the units of the signals, the step, and that sensors tell where every body is."
+        "The fit cannot begin at the initial values: residuals or derivatives are not finite there, or states not "
+        "determined: check the initial values, the units of the signals, the step, and that sensors determine the "
+        "position of every body."
     ),
     Status.INTERRUPTED: "Interrupted; this is the best iterate so far.",
 }
@@ -46,7 +47,7 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class Iteration:
-    """One accepted iterate; the first is the initial guess."""
+    """One accepted iterate; the first is the initial value."""
 
     iteration: int
     costs: dict[Group, float]

@@ -206,5 +206,5 @@ def pull_back(
 
 
 def positive(values: Array) -> Array:
-    """``values`` with 1 in the place of zeros."""
+    """``values`` with 1 instead of zeros."""
     return np.where(values > 0, values, 1.0)

@@ -76,9 +76,9 @@ class Change:
 
     parameter: str
     since: float
-    """Onset [s], by the log's stamps."""
+    """Change point [s], by the log's timestamps."""
     told: float
-    """Stamp of the data that told it [s]."""
+    """Timestamp of the data that showed it [s]."""
     before: float
     """Value before, in the parameter's unit."""
     after: float
@@ -86,7 +86,7 @@ class Change:
     change: float
     """``after`` less ``before``."""
     error: float
-    """Standard error of ``change``, what the model lacks included."""
+    """Standard error of ``change``, with the scatter of model errors."""
     share: float
     """``change`` over the size of ``before``; NaN where ``before`` is less than three standard errors from zero."""
     share_error: float
@@ -102,7 +102,7 @@ class Change:
         Args:
             name: what the parameter is called, by default its name.
             unit: of the parameter.
-            clock: how a stamp is shown.
+            clock: format of a timestamp.
         """
         if np.isfinite(self.share):
             size = f"{_signed(100 * self.share, 100 * self.share_error)} %"

@@ -43,16 +43,16 @@ def by_linear_steps(
     """The best states, but for one more step, and what the last step has shown; None if steps do not lead to them, or
     rows that link steps switch.
 
-    Where hard rows link steps, what a step takes from |r|² tells how far they are from holding, too, and may be
-    negative.
+    Where equality constraints link steps, what a step takes from |r|² tells how far they are from holding, too, and may
+    be negative.
 
     Args:
         bend: what an earlier step has shown.
         gap: what a step may take from |r|² where the states are good enough; None: a millionth.
 
     Raises:
-        NotPositiveDefiniteError: without hard rows between steps, if the states are not determined, or begin with
-            squares of more than ``most``.
+        NotPositiveDefiniteError: without equality constraints between steps, if the states are not determined, or begin
+            with squares of more than ``most``.
     """
     if any(factor.box is not None for factor in reduced.coupled):
         return None, bend

@@ -1,12 +1,12 @@
-"""Regression on unknowns of which some are known beforehand, normally distributed, with errors from blocks of time.
+"""Regression on unknowns of which some are known from the prior, normally distributed, with errors from blocks of time.
 
 Rows of n channels at N instants, each over the gain of its channel,
 
     e(δ, φ) = r + J δ + Y φ exp(−κ δ),
 
-with δ of what is known beforehand, δ ~ N(d, L Lᵀ), and φ of what is not. δ is small, its rows are linear. What φ does
-may be large, and with it stands the gain, whose logarithm follows δ by κ: if all that is known may be scaled together
-with the gains, J δ = 0 there, and φ alone tells that scale.
+with δ of what is known from the prior, δ ~ N(d, L Lᵀ), and φ of what is not. δ is small, its rows are linear. What φ
+does may be large, and with it stands the gain, whose logarithm follows δ by κ: if all that is known may be scaled
+together with the gains, J δ = 0 there, and φ alone tells that scale.
 
 All that is asked of the rows are products of their columns, summed over blocks of time: for each iterate, weight and
 block these are combined, so that a fit costs one pass. Residuals are correlated in time: each channel weighs one over
@@ -49,7 +49,7 @@ _UNSEEN = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class Normal:
-    """What is known beforehand of n_p parameters, as changes δ from where the rows are linear."""
+    """What is known from the prior of n_p parameters, as changes δ from where the rows are linear."""
 
     mean: Array
     """d, (n_p,)."""
@@ -89,7 +89,7 @@ class Regression:
     covariance: Array
     """Of φ, (p, p): 0 of those that were given, NaN of those that are unseen."""
     of_belief: Array
-    """The part of it that what is known beforehand leaves open, (p, p)."""
+    """The part of it that what is known from the prior leaves open, (p, p)."""
     found: Normal
     """δ afterwards."""
     z_scores: Array
@@ -282,5 +282,5 @@ def _inverse(information: Array) -> tuple[Array, Array]:
     scales = np.where(diagonal > _LEAST, diagonal, np.inf)
     values, vectors = np.linalg.eigh(information / np.outer(scales, scales))
     seen = values > _RANK * values[-1]
-    half = vectors[:, seen] / np.sqrt(values[seen]) / scales[:, None]  # no change of what is not seen
+    half = vectors[:, seen] / np.sqrt(values[seen]) / scales[:, None]  # no change of what is not identifiable
     return half @ half.T, np.sum(vectors[:, ~seen] ** 2, axis=1) > _UNSEEN

@@ -1,4 +1,4 @@
-"""Maximum likelihood: parameters and sizes of noise together, states integrated out.
+"""Maximum likelihood: parameters and noise standard deviations together, states integrated out.
 
 Each iteration takes a step of Newton's kind in the parameters θ and the logarithms η of the sizes,
 
@@ -116,7 +116,7 @@ class Search(Trials):
             self.best = self.trial(start, logs, gap=self.gap if self._far is None else np.inf)
             self._ground()
             if not np.isfinite(self.best.value):
-                return self._failed(start, logs, "the likelihood of the initial guess is not finite", began)
+                return self._failed(start, logs, "the likelihood at the initial values is not finite", began)
             return self._to_its_end(settled, began)
         except (NotPositiveDefiniteError, np.linalg.LinAlgError) as error:
             return self._failed(start, logs, f"the states are not determined: {error}", began)
@@ -170,7 +170,7 @@ class Search(Trials):
 
     def _ground(self) -> None:
         """Find out below which sizes there is no use in a search: those that are given as zero go there, which is as
-        good as zero, and disturbances that are not given to where enough digits are left."""
+        good as zero, and process noise that are not given to where enough digits are left."""
         best, given, gap = self.best, [size.given for size in self.sizes], self.gap if self._far is None else np.inf
         self.floors = floors(self.sizes, best.logs, best.marginal, self.spared)
         if 0 in given:
@@ -229,7 +229,7 @@ class Search(Trials):
         return self._to_its_end(settled, began, correction)
 
     def sharp(self, trial: Trial) -> Array:
-        """Logarithms of disturbances from which on enough digits are left, as far as a trial tells, (n_s,)."""
+        """Logarithms of process noise from which on enough digits are left, as far as a trial tells, (n_s,)."""
         return sharp(self.sizes, trial.logs, trial.marginal)
 
     def _iterate(self, settled: float, correction: Array | None) -> End:
@@ -293,7 +293,7 @@ class Search(Trials):
         little = self.undamped <= max(_LITTLE * settled, ROUNDING)
         if self.ahead is None or little or not fault(numbered, self.ahead, derivatives=False):
             if promised <= settled:
-                return Status.CONVERGED, f"a step promises less than {settled:g} of the log-likelihood"
+                return Status.CONVERGED, f"a step would gain less than {settled:g} of the log-likelihood"
             if promised <= ROUNDING:
                 return Status.CONVERGED, f"what a step promises, {promised:.1g} of the log-likelihood, is rounding"
         return Status.STALLED, because("no step raises the likelihood", numbered, self.best.point, self.ahead)

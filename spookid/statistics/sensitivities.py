@@ -31,7 +31,7 @@ LEAST_BLOCK = 10
 """Steps of a block from which on its jackknife says something."""
 
 AT_BOUND = "held at its bound"
-TIED = "the data see it only together with {}, at a bound"
+TIED = "the data determine it only together with {}, at a bound"
 NO_DIGITS = "rounding leaves nothing of its variance"
 NO_FREEDOM = "no degrees of freedom are left to estimate the noise"
 NO_FACTOR = "the normal equations are singular at the solution"
@@ -58,7 +58,8 @@ class Seen:
     """Ratio of the jackknife's standard error from which on it is taken."""
 
     def error(self, slope: Array) -> float:
-        """Standard error of an expression with this slope in the parameters (n_p,); NaN if the data do not see it."""
+        """Standard error of an expression with this slope in the parameters (n_p,); NaN if the data do not determine
+        it."""
         length = float(np.sum((self.magnitudes * slope) ** 2))
         if not np.all(np.isfinite(self.covariance)) or np.sum((self.hidden @ slope) ** 2) > RESOLVED * length:
             return float("nan")
@@ -177,8 +178,8 @@ class Sensitivities(Tabular):
     what is unknown of these (``student``): ± 1.96 standard errors are Student's interval of 95 %, (n_p, n_p); NaN in
     the rows of parameters without a standard error."""
     covariance_sandwich: Array
-    """That of the block jackknife, over stretches of the recordings: it assumes nothing of the noise but that it does
-    not last as long as a block, (n_p, n_p)."""
+    """Covariance of the block jackknife over blocks of the recordings: it only assumes that noise is not correlated
+    over more than a block, (n_p, n_p)."""
     factor: Array
     """Upper triangular R with RᵀR = TᵀT, T as in (3.32) for whitened residuals, (n_p, n_p)."""
     dispersion: Array
@@ -269,12 +270,12 @@ class Sensitivities(Tabular):
         return f"<Sensitivities of {', '.join(self.names) or 'no parameters'}>"
 
     def blocks(self) -> Sequence[Block]:
-        """Title, a row for each parameter, and how well the data see directions."""
+        """Title, a row for each parameter, and the singular values of directions."""
         errors = zip(self.names, self.standard_errors.tolist(), strict=True)
         rows = [(name, number(error), self.reasons.get(name, "")) for name, error in errors]
         seen = ", ".join(number(value, 2) for value in self.singular_values)
         return [
-            f"What the data tell of {counted(len(self.names), 'parameter')}",
+            f"Identifiability of {counted(len(self.names), 'parameter')}",
             Table(("parameter", "std err", "reason"), rows, left=(0, 2)),
             f"Directions are seen at {seen or 'no'} sigma for a change of 100 %.",
         ]
@@ -347,11 +348,11 @@ class Influence:
     fixed: Array
     """∂θ/∂(fixed parameter), (n_fixed, n_p); NaN where a fixed parameter stands in the geometry of rigid joints."""
     edges: tuple[Array, ...]
-    """Per recording, where its stretches begin and the last one ends [s], (W + 1,)."""
+    """Per recording, the begins of its blocks and the end of the last one [s], (W + 1,)."""
     stretches: tuple[Array, ...]
-    """Per recording, how the estimates would change if the samples of a stretch were missing, (W, n_p); NaN if all
-    hangs on them."""
+    """Per recording, the change of the estimates without the samples of a block, (W, n_p); NaN if they all depend on
+    it."""
 
     def __repr__(self) -> str:
         stretches = sum(len(one) for one in self.stretches)
-        return f"<Influence of {stretches} stretches of recordings on {self.step.size} parameters>"
+        return f"<Influence of {stretches} blocks of recordings on {self.step.size} parameters>"

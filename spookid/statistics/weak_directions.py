@@ -1,9 +1,10 @@
-"""Directions of parameters by how well the data see them: principal axes of their covariance in units of magnitudes.
+"""Directions of parameters by how well the data determine them: principal axes of their covariance in units of
+magnitudes.
 
 What is seen at all is told by the information with each parameter scaled by its own: one that is known to nine digits,
 such as the pitch of a screw, says nothing of what is known of another.
 
-Combinations of parameters that the data hardly see, as relative changes of the estimates.
+Combinations of parameters that the data barely determine, as relative changes of the estimates.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ RANK = 1e-6
 """Data do not see combinations that move the residuals by less than this share of what their parameters do alone:
 models and rounding are not as exact as that, however small the residuals are."""
 _NOTHING = 1e-9
-"""A parameter is not seen that moves them by less than this share of what the best seen one does: that is rounding."""
+"""A parameter is not identifiable that moves them by less than this share of what the best seen one does: that is
+rounding."""
 RESOLVED = 1e-4
 """Share of the squared length of a parameter, or of another direction, in unseen directions from which on it is unseen:
 then it has no finite error."""
@@ -108,22 +110,22 @@ WEAK = 1.0
 """A direction is weak if changing the parameters by all of their magnitude along it moves the residuals by less than
 this many standard deviations: a relative standard error of more than 100 %."""
 UNSEEN = 0.01
-"""Below this many the data do not see it at all: a relative standard error of more than 10 000 %."""
+"""Below this many it is not identifiable: a relative standard error of more than 10 000 %."""
 SMALL_SHARE = 0.1
 """Components of a direction below this share of the largest are left out of its description."""
 
 
 @dataclass(frozen=True)
 class WeakDirection(Listed):
-    """A combination of parameters that the data hardly see."""
+    """A weakly identifiable combination of parameters."""
 
     singular_value: float
     """Standard deviations by which relative changes of that direction and of length one would be seen."""
     direction: Mapping[str, float]
     """Changes of the parameters in units of their estimates, the largest 1; of estimates that are zero within what
-    their own errors were if all others were known, in units of the guess, or of 1 if that is zero, too."""
+    their own errors were if all others were known, in units of the initial value, or of 1 if that is zero, too."""
     advice: str = ""
-    """What would help."""
+    """Remedy."""
 
 
 def references(estimates: Array, magnitudes: Array, information: Array, scatter: Array) -> Array:

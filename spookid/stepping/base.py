@@ -302,7 +302,7 @@ class Stepper(ABC, metaclass=Checked):
 
     @property
     def leader(self) -> Stepper:
-        """With which a fit with given weights begins, if its own would be hard to begin with."""
+        """Stepper of the preliminary fit, for given weights."""
         return self
 
     rigid: ClassVar[bool] = True

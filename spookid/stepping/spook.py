@@ -78,7 +78,7 @@ _MASSES = "masses and damping would be wrong by more than their errors; use Vari
 
 @dataclass(frozen=True)
 class Spook(StateScheme["SpookStep"], Stepper):
-    """Positions and velocities at each step as unknowns."""
+    """SPOOK time stepper: semi-implicit Euler with compliant, damped joints; first order. Use it to reproduce SPOOK."""
 
     multipliers: Literal["eliminated", "lifted"] = "eliminated"
     """``"eliminated"``: λ = Σ⁻¹(a − G w), as in the paper; the compliance must be positive, and a stiff joint makes the

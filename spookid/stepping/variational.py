@@ -71,7 +71,8 @@ from spookid.transcription.factor import Factor, Group, Kind
 
 @dataclass(frozen=True)
 class Variational(Stepper):
-    """Positions at each step and the multipliers of rigid joints as unknowns."""
+    """Variational time stepper of second order with rigid joints; positions and multipliers are unknowns. The
+    default."""
 
     name = "variational"
     order = 2

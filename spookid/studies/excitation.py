@@ -69,7 +69,7 @@ def excite(
     initial: Initial = None,
     progress: Progress | None = None,
 ) -> Excitation:
-    """Design a motion from rest to rest, of a mechanism that its motors move in every way in which it can.
+    """Design a motion from rest to rest that identifies the parameters best. Motors must drive all degrees of freedom.
 
     Joints are hinges and sliders; they may close loops, and free bodies may stand on contacts that hold throughout.
 
@@ -78,8 +78,8 @@ def excite(
         duration: [s].
         criterion: ``"determinant"``, −log det of the information; ``"largest"``, the largest relative standard error of
             those that a motion can lessen; or names of parameters, whose errors are made small.
-        limits: every coordinate needs one of its rate.
-        noise: sizes that the problem does not declare; see ``expected_errors``.
+        limits: limits of the motion; each coordinate needs a limit of its rate.
+        noise: noise that the problem does not declare; see ``expected_errors``.
         known: a solution, from whose estimates and covariance the design continues: which experiment comes next.
         rate: sampling rate of the controller [Hz]; default: that of the problem's recordings, else 100.
         basis: ``"fourier"`` or ``"bspline"``.
@@ -91,7 +91,7 @@ def excite(
         initial: a pose around which motions are planned, as of ``simulate``, and where contacts stand; None: joints in
             the middle of their limits, in mechanisms with loops or free bodies where the problem's first recording
             begins, else where springs are at rest.
-        progress: called with how far it is.
+        progress: a function of start, iteration and criterion.
 
     Returns:
         the best motion. If Ctrl-C comes while motions are searched, the best until then, marked as interrupted.

@@ -141,7 +141,7 @@ class Job(ABC):
 
     @property
     def variant(self) -> Variant:
-        """What the command line changes, for workers."""
+        """Changes by the command line, for workers."""
         known, arguments = self.declared.parameter_set.known, self.arguments
         given = {name: getattr(arguments, name, None) for name in _SWEPT}
         return Variant(
@@ -157,7 +157,7 @@ class Job(ABC):
 
     @property
     def folder(self) -> Path:
-        """Of a command that always writes one."""
+        """Folder of a command that always writes one."""
         assert self.out is not None
         return self.out
 
@@ -167,7 +167,7 @@ class Job(ABC):
 
         Args:
             near: a solution to begin from.
-            doing: what it is for, beside the label of the job, as progress shows it.
+            doing: words for the progress line, after the label of the job.
             hold: True to keep the noise of that solution.
 
         Raises:
@@ -196,7 +196,7 @@ class Job(ABC):
         """A function to call for each of ``total`` points: whether it was done before, and whether it is done.
 
         Args:
-            kept: what is said of those that are done, behind their number, if the user interrupts.
+            kept: words after the number of done points if the user interrupts.
             doing: as of ``fit``.
         """
 

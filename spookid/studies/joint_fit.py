@@ -103,7 +103,7 @@ def solve_jointly(
             It is not removed. It may be new, empty, or that of an earlier joint fit. None: a temporary folder; an
             executor needs a folder that its workers can read.
         jobs: worker processes, each of which holds one recording at a time. The digits are the same for any number.
-        executor: works instead of them, such as one of a cluster.
+        executor: an executor instead of processes, such as one of a cluster.
         callback: called with every accepted iterate.
         initial, fixed: initial values and parameters to hold, as in ``Problem``.
         settings: settings of the problem and the solver, texts and numbers as in ``sweep``.

@@ -102,11 +102,11 @@ class MotionLimits(metaclass=Checked):
         effort: largest effort of a motor along its coordinate [N m or N].
         place: walls of the world around the origins of frames, by their names in ``Model.frames`` (links of a robot's
             file) or by names of bodies: ``{"tool0": [(-inf, inf), (-inf, inf), (0.1, inf)]}``.
-        cone: (μ, least normal force [N]) of contacts that stand, by their names: the force on the body stays within
-            Coulomb's cone about the z axis of the contact's ``on``, and above that. Moments of a ``Weld`` are free.
+        cone: (μ, least normal force [N]) of holding contacts, by their names: the force on the body stays within
+            Coulomb's cone about the z axis of ``on``, with at least this normal force. Moments of a ``Weld`` are free.
 
     Raises:
-        ProblemError: for limits that are no numbers, or that leave nothing.
+        ProblemError: for limits that are not numbers, or that exclude each other.
     """
 
     position: Mapping[str, tuple[float, float]] = field(default_factory=dict)

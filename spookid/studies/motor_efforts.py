@@ -111,7 +111,7 @@ def inverse_dynamics(
 ) -> MotorEfforts:
     """Compute the efforts of the motors along a recording or a given motion, and compare them with measured ones.
 
-    Dry friction is smooth, of the problem's ``friction_width`` or 1 % of the motion's rms rate, as in a fit.
+    Dry friction is smooth, with the problem's ``friction_width`` or 1 % of the motion's rms rate, as in a fit.
 
     Args:
         parameters: a Solution for its estimates, or values by name; None: the problem's initial values. For a

@@ -125,7 +125,7 @@ class Payload(Tabular):
         return self.page()
 
     def page(self, verbose: bool = False) -> list[Block]:
-        """What the command prints, with all findings and a table of residuals if it is to be ``verbose``."""
+        """Return what the command prints; ``verbose`` adds notes and a table of residuals."""
         found: list[Block] = [self.verdict, *warnings_of(self.findings, verbose), self._found()]
         if any(q.from_prior > 0 and q.std_err > 0 for q in self.quantities.values()):
             found.append("arm: share of the variance that comes from the uncertainty of the arm.")
@@ -134,20 +134,20 @@ class Payload(Tabular):
         left = [f"  {', '.join(n for n in open_ if self.quantities[n].reason == why)}: {why}" for why in reasons]
         found += ["\n".join(["not identifiable", *left])] if left else []
         if self.gains:
-            heads, rows = ("gain", "before", "after this run", "unit"), list[tuple[str, ...]]()
-            for old, new in self.gains:
-                rows.append((old.name, *(uncertain(one.estimate, one.std_err) for one in (old, new)), old.unit))
-            found.append(Table(heads, rows, left=(0, 3)))
+            pairs = [(o.name, *(uncertain(one.estimate, one.std_err) for one in (o, n)), o.unit) for o, n in self.gains]
+            found.append(Table(("gain", "before", "after this run", "unit"), pairs, left=(0, 3)))
         title = f"effort residuals (inverse dynamics) along {self.recording}, low-passed at {self.cutoff:g} Hz"
         rows = [
-            (name, f"{number(rms, 3)} {unit}", f"{number(rms / noise, 2)} times the noise of the fit" * (noise > 0))
+            (
+                name,
+                f"{number(rms, 3)} {unit}",
+                f"{number(rms / noise, 2)} times the noise of the fit" if noise > 0 else "",
+            )
             for (name, (rms, noise)), unit in zip(self.residuals.items(), self.units, strict=True)
         ]
-        if verbose:
-            found += [title, Table(("coordinate", "rms", ""), rows, left=(0, 2))]
-        else:
-            words = "; ".join(f"{name} {rms}{times and f' ({times})'}" for name, rms, times in rows)
-            found.append(f"{title}, rms: {words}")
+        words = "; ".join(f"{name} {rms}{times and f' ({times})'}" for name, rms, times in rows)
+        table = Table(("coordinate", "rms", ""), rows, left=(0, 2))
+        found += [title, table] if verbose else [f"{title}, rms: {words}"]
         parts = counted(self.stretches, "block")
         return [*found, f"frame of {self.body}, standard errors from {parts} of the run, {seconds(self.seconds)}"]
 
@@ -162,18 +162,17 @@ class Payload(Tabular):
             what = f"calibrated with {f'{number(given)} kg' if given else 'no payload'} on {self.body}"
         elif mass.reason:
             what = f"the run does not determine a payload on {self.body}"
-        elif self.exists:
-            what = f"payload on {self.body}, {size}"
         else:
-            what = f"no payload on {self.body} within the errors, {size}"
+            what = f"payload on {self.body}, {size}"
+            what = what if self.exists else f"no payload on {self.body} within the errors, {size}"
         return f"{self.problem}: {what}{warned(self.findings)}"
 
     def _found(self) -> Table:
-        rows = []
-        for name, q in self.quantities.items():
-            share = f"{100 * q.from_prior:.0f} %" if math.isfinite(q.from_prior) and q.std_err > 0 else ""
-            if not q.reason:
-                rows.append((*estimated(name, q.estimate, q.std_err, q.unit), share))
+        rows = [
+            (*estimated(name, q.estimate, q.std_err, q.unit), f"{100 * q.from_prior:.0f} %" if q.std_err > 0 else "")
+            for name, q in self.quantities.items()
+            if not q.reason
+        ]
         return Table(("quantity", *ESTIMATED, "arm"), rows, left=(0, 5))
 
     def records(self) -> Sequence[dict[str, Any]]:
@@ -184,11 +183,7 @@ class Payload(Tabular):
         ]
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write it as JSON, with all covariances; ``ArmKnowledge.load`` reads what the next run takes of it.
-
-        Raises:
-            ProblemError: if the file cannot be written.
-        """
+        """Write it as JSON with all covariances, for ``ArmKnowledge.load``; raises ProblemError if it cannot."""
         tree = {
             "schema": 1,
             "kind": "payload",
@@ -228,9 +223,7 @@ def payload(
     values: Mapping[str, float] | None = None,
     cutoff: float | None = None,
 ) -> Payload:
-    """Estimate the payload that a body carries along a recording, without a new fit.
-
-    The payload is what has been added to the body since the arm was fitted.
+    """Estimate the payload that was added to a body since the fit, along a recording and without a new fit.
 
     Args:
         problem: the problem of the arm.

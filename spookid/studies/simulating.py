@@ -64,8 +64,8 @@ def simulate(
 
     With ``Variational()`` and smooth friction each step is divided until the motion converges to 1e-6 m and rad
     (``stepping.exact``), into 256 parts at most. A RuntimeWarning reports that this is not enough, or that the
-    simulation will take long. ``substeps=1`` gives the motion of the problem's own steps in poses: fits without a
-    correction for the step estimate its parameters with ``Model(coordinates="maximal")``.
+    simulation will take long. ``substeps=1`` steps with the problem's own step in maximal coordinates: to recover its
+    parameters exactly, fit with ``Model(coordinates="maximal")`` and ``step_correction=False``.
     """
     if seed < 0:
         raise ProblemError(f"{problem.place}: seed is {shown(seed)}; give a whole number from 0 on")

@@ -224,7 +224,7 @@ def sweep(
         jobs: worker processes; by default as many as there are processors.
         executor: any executor of ``concurrent.futures`` instead of worker processes, such as one of a cluster.
             Its workers must find the problem file at the same path.
-        seen: called with each point as it is known, and whether it was known before.
+        seen: a function of each finished point, and whether it had been finished before.
         initial, fixed: initial values and parameters to hold at all points, as in ``Problem``.
         settings: settings at all points, texts and numbers as in ``over``.
 

@@ -285,8 +285,7 @@ _TOKENS = re.compile(
 
 
 def latex(text: str) -> str:
-    """``text`` in LaTeX: special characters escaped, powers of ten and of units raised, signs and Greek letters as
-    mathematics; for text mode, without packages."""
+    """Return ``text`` for LaTeX's text mode, without packages: characters escaped, powers raised, signs in maths."""
     return _TOKENS.sub(_token, text)
 
 
@@ -382,7 +381,7 @@ def _cell(value: object) -> str:
 
 
 def as_text(blocks: Iterable[Block], width: int | None = None) -> str:
-    """For terminals, an empty line between blocks; those of several lines are as wide as they are."""
+    """For terminals, an empty line between blocks; those of several lines keep them."""
     texts = [block.text(width) if isinstance(block, Table) else block for block in blocks]
     return "\n\n".join(one if width is None or "\n" in one else "\n".join(wrapped(one, width)) for one in texts)
 

@@ -225,12 +225,12 @@ def test_what_is_found_of_a_loop_does_not_hang_on_where_it_is_cut():
 def test_what_says_nothing_of_a_disturbance_is_told():
     weighed = pendulum().disturbance[0]
     assert np.isnan(weighed.value).all()
-    assert "a state weight was given" in weighed.reason
+    assert "a weight was given" in weighed.reason
     problem = pendulum_problem().with_(state_weight=math.inf, stepper=Variational(), recordings=[swing()])
     hard = problem.solve().disturbance[0]
     assert not hard.value.any()
     assert np.isnan(hard.std_err).all()
-    assert "nothing disturbs the motion" in hard.reason
+    assert "there is no process noise" in hard.reason
 
 
 def test_measured_efforts_are_no_disturbance():

@@ -262,12 +262,12 @@ def test_rows_that_switch_are_refused():
             FixedLag(problem, 3, parameters=np.zeros(1))
     belief = factor("belief", theta, [x], kind=Kind.HARD)
     object.__setattr__(belief, "group", Group.PRIOR)
-    with pytest.raises(ProblemError, match="hard rows of the parameters alone"):
+    with pytest.raises(ProblemError, match="contain parameters only"):
         FixedLag(transcription([factor("free", x, [x]), belief], theta, 5), 3, parameters=np.zeros(1))
 
 
 def test_a_window_shorter_than_its_rows_is_refused():
-    with pytest.raises(ProblemError, match="window is 2 steps; the factors reach over 3"):
+    with pytest.raises(ProblemError, match="window is 2 steps; a factor connects 3 steps"):
         FixedLag(linear(2).problem, 2, parameters=np.zeros(3))
     with pytest.raises(ValueError, match="values to start from"):
         FixedLag(linear(2).problem, 3)
@@ -276,7 +276,7 @@ def test_a_window_shorter_than_its_rows_is_refused():
 
 
 def test_hard_rows_that_link_steps_have_no_volume_here():
-    with pytest.raises(ProblemError, match="hard rows of link link steps"):
+    with pytest.raises(ProblemError, match="constraints of link link steps"):
         FixedLag(linear(1, hard=True).problem, 3, parameters=np.zeros(3), volumes=True)
 
 

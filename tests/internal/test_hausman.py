@@ -63,7 +63,10 @@ def test_answers_that_agree_give_way_to_the_sharper_one() -> None:
     assert "10 times as large" in choice.reason
     assert choice_by(("J", "b"), hausman_test(sharp, wide)).estimator == "noise"
     alike = replace(sharp, errors=wide.errors / 1.4)
-    assert choice_by(("J", "b"), hausman_test(wide, alike)).reason == "hard dynamics agree and are not sharper"
+    assert (
+        choice_by(("J", "b"), hausman_test(wide, alike)).reason
+        == "deterministic dynamics agree, with no smaller errors"
+    )
 
 
 def test_answers_that_differ_are_told() -> None:
@@ -242,7 +245,7 @@ def test_the_step_is_taken_from_hard_dynamics_too() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_disturbance_that_adds_up_is_one(seed: int) -> None:
     solution = rod(recordings=[release(seed, 1e-3)]).solve()
-    assert solution.choice == Choice("noise", "what disturbs the motion adds up as white noise does")
+    assert solution.choice == Choice("noise", "the process noise passes the whiteness test")
     assert "estimated (process and measurement noise together with the parameters): what" in " ".join(
         solution.summary(verbose=True).split()
     )
@@ -253,7 +256,7 @@ def test_a_disturbance_that_adds_up_is_one(seed: int) -> None:
 def test_without_a_disturbance_there_is_nothing_to_choose() -> None:
     choices = [rod(recordings=[release(seed, 0.0)]).solve().choice for seed in range(3)]
     assert {choice.estimator for choice in choices if choice} == {"noise"}
-    assert any("no disturbance is seen" in choice.reason for choice in choices if choice)
+    assert any("no process noise is found" in choice.reason for choice in choices if choice)
 
 
 @pytest.mark.study
@@ -282,12 +285,12 @@ def test_estimators_are_known() -> None:
 
 
 def test_a_difference_is_a_notice() -> None:
-    choice = Choice("noise", "hard dynamics differ on J (4.1 sigma)", {"J": 4.1})
+    choice = Choice("noise", "deterministic dynamics differ on J (4.1 sigma)", {"J": 4.1})
     first = fit(rod(recordings=[release(0, 1e-3)]), LevenbergMarquardt(), None)
     told = with_choice(choice, first, first.result)
     assert (
-        "Fits with noise estimated and with hard dynamics differ on J (4.1 sigma): the model lacks something that is "
-        "no white noise. Take half the step; if this stays, look at the residuals."
+        "Fits with noise estimated and with deterministic dynamics differ on J (4.1 sigma): the model misses an effect "
+        "that is not white noise. Take half the step; if this stays, look at the residuals."
     ) in told.notices
 
 

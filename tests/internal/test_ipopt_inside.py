@@ -291,4 +291,4 @@ def test_more_hard_rows_than_unknowns_stall(fixed):
     problem = Transcription(Manifold((("flat", 4),)), factors, p, [], ["p"], *box, [Chain("run", 2, {}, {})])
     outcome = Ipopt(told=True).solve(problem, Point((np.array([[0.1, 0.1, 0.5, 0.5]] * 2),), np.zeros(1)))
     assert outcome.status is Status.STALLED
-    assert "more hard rows than unknowns" in outcome.detail
+    assert "more constraints than unknowns" in outcome.detail

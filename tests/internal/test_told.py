@@ -62,7 +62,7 @@ def test_what_priors_settle_is_told_in_one_sentence() -> None:
     weak = solution.sensitivities.weak
     assert weak
     assert not left_open(solution.sensitivities)
-    assert all(direction.advice.startswith("Priors tell it") for direction in weak)
+    assert all(direction.advice.startswith("The prior determines it") for direction in weak)
     assert "or weakly" not in solution.summary()
     assert "weakly identifiable; determined by priors" in " ".join(solution.summary(verbose=True).split())
     unknown = replace(solution.sensitivities, seen=None)

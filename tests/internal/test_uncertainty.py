@@ -429,7 +429,7 @@ def test_errors_that_are_not_those_of_the_jackknife_get_a_notice() -> None:
     known = lacking.sensitivities
     (notice,) = [finding.text for finding in lacking.findings if finding.code == "errors.white-noise"]
     assert known.agreement > DOUBTED
-    assert f"scatter {times(known.agreement, 'less', 'more')} than they say" in notice
+    assert f"scatter {times(known.agreement, 'less', 'more')} than these errors" in notice
     assert f"J {np.sqrt(known.covariance_sandwich[0, 0]):.2g} kg m^2, b " in notice
 
 
