@@ -48,8 +48,9 @@ class Motor(metaclass=Checked):
         offset: a constant torque or force along the coordinate [N m or N].
         delay: time by which the signal acts later than its timestamps [s], a number or an expression of Parameters.
         hold: what the signal is between its samples: the one before (``"previous"``), as commands that a computer
-            sends, or on a line from that to the next (``"linear"``), as what was measured; None: ``"linear"`` if it is
-            ``measured``, else ``"previous"``.
+            sends, or on a line from that to the next (``"linear"``), as what was measured, or the smooth signal without
+            frequencies above 0.45 of the sampling rate (``"band"``); None: ``"linear"`` if it is ``measured``, else
+            ``"previous"``.
 
     Raises:
         ProblemError: if ``joint`` is no joint or has no such coordinate, for a ``gain`` beside a ``torque_constant``, a
