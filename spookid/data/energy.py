@@ -153,7 +153,7 @@ class EnergyBalance(Residual):
             pieces = np.diff(np.interp(fine, y_t, true))
         middle = (fine[1:] + fine[:-1]) / 2 - late
         before = np.maximum(np.searchsorted(u_t, middle, side="right") - 1, 0)
-        effort = np.interp(middle, u_t, u) if motor.hold == "linear" else u[before]
+        effort = np.interp(middle, u_t, u) if motor.hold != "previous" else u[before]
         starts = np.searchsorted(fine, times[:-1])
         signals, moved = (np.add.reduceat(part, starts) for part in (effort * pieces, pieces))
         mean, h = signals / np.where(moved == 0, 1.0, moved), steps.step

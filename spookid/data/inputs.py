@@ -18,6 +18,11 @@ from spookid.parameter import is_constant, number
 from spookid.records import dataclass
 
 _TOGETHER = 64  # steps whose parts are interpolated at once
+_REACH, _PARTS, _KAISER = 25, 16, 8.0
+"""Samples on either side of which an interpolated value is made, its points in an interval, and the window's shape: 80
+dB at 0.45 and 0.55 of the sampling rate, and lines between points that are off by 0.4 % at the former."""
+_UNEVEN = 1e-2
+"""Share of an interval by which others may differ."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,12 +105,41 @@ def at_values(inputs: Sequence[Input], values: Mapping[str, float]) -> tuple[Inp
     return tuple(replace(one, delay=ca.SX(number(one.delay, values))) for one in inputs)
 
 
+def band_limited(t: FloatArray, known: FloatArray, signal: str) -> tuple[FloatArray, FloatArray]:
+    """Times and values of a signal between its samples, if it has no frequencies above 0.45 of the sampling rate: sums
+    of sines over their arguments, under a Kaiser window (Oppenheim and Schafer, Discrete-Time Signal Processing, 7.5).
+
+    Raises:
+        ProblemError: for samples that are not evenly spaced, or too few.
+    """
+    steps = np.diff(t)
+    if len(t) <= _REACH or np.ptp(steps) > _UNEVEN * np.mean(steps):
+        raise ProblemError(
+            f"input {signal!r} has hold 'band', which needs more than {_REACH} samples at equal intervals, and it has "
+            f"{len(t)}, {np.min(steps, initial=np.inf):.4g} to {np.max(steps, initial=0.0):.4g} s apart; resample it, "
+            "or use hold 'linear'"
+        )
+    # Beyond its ends it is continued as its mirror image at the first and last sample.
+    before, after = 2 * known[0] - known[_REACH:0:-1], 2 * known[-1] - known[-2 : -_REACH - 2 : -1]
+    whole, taps = np.concatenate([before, known, after]), np.arange(-_REACH, _REACH + 1)
+    fine = np.empty((len(t), _PARTS))
+    for part in range(_PARTS):
+        at = taps - part / _PARTS
+        weights = np.sinc(at) * np.i0(_KAISER * np.sqrt(np.maximum(1 - (at / (_REACH + 1)) ** 2, 0)))
+        fine[:, part] = np.correlate(whole, weights / weights.sum(), "valid")
+    times = t[:, None] + np.append(steps, steps[-1])[:, None] * np.arange(_PARTS) / _PARTS
+    last = (len(t) - 1) * _PARTS + 1
+    return times.ravel()[:last], fine.ravel()[:last]
+
+
 def _acting(
     t: FloatArray, known: FloatArray, one: Input, grid: Grid, delay: float, near: float
 ) -> tuple[FloatArray, ...]:
     """One input, pieces of straight lines between its samples: at each step, mean over it, mean with a rising weight;
     and the slopes of all three with the delay."""
-    times, h, linear = grid.times(), grid.step, one.hold == "linear"
+    times, h, linear = grid.times(), grid.step, one.hold != "previous"
+    if one.hold == "band":
+        t, known = band_limited(t, known, one.signal)
     t = t + delay
     nearest = np.rint((t - grid.start) / h) - grid.first
     step = times[np.clip(nearest, 0, grid.count - 1).astype(np.intp)]

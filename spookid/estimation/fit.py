@@ -26,6 +26,7 @@ from spookid.estimation.identifiability import (
     papers_weight,
     trade_offs,
 )
+from spookid.estimation.input_findings import hold_findings
 from spookid.estimation.likelihood_fit import Likelihood
 from spookid.estimation.tensions import held_findings
 from spookid.kernels.arrays import Array
@@ -261,6 +262,7 @@ class Fit:
             steps = step_errors.step_error_findings(assembly, self.point, known, self.influence.step_error)
         follows = [*contradictions(assembly, self.point, identifiability), *disagreement(assembly, known)]
         follows += trade_offs(problem, known)
+        follows += hold_findings(assembly, self.point, identifiability.condensed, known)
         follows += tensions.contradicted(self.tensions)
         follows += between.disagreements(self.between, self.values, {p.name: p.unit for p in problem.free})
         follows += sliding_findings(assembly, self.point, identifiability.condensed, self.values)

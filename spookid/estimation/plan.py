@@ -104,6 +104,10 @@ def _contradicted(work: Work, found: Fit) -> bool:
     return work.doubted and bool(unexplained_findings(found.assembly, found.point, found.motion))
 
 
+def _widths(work: Work, found: Fit) -> Fit:
+    return found if _contradicted(work, found) else with_estimated_widths(work, found)
+
+
 def _choose(work: Work, found: Fit) -> Fit:
     return work.finished(found) if _contradicted(work, found) else choose_estimator(work, found)
 
@@ -184,7 +188,7 @@ STAGES = (
         "friction width",
         "with the widths of smooth friction as unknowns, then at what they are",
         lambda w: w.widths,
-        _on_fit(with_estimated_widths),
+        _on_fit(_widths),
     ),
     Stage(
         "sticking",

@@ -20,7 +20,7 @@ from spookid.mechanics.coefficients import Coefficient, load_coefficient
 from spookid.parameter import is_zero, symbolic
 from spookid.records import dataclass
 
-Hold = Literal["previous", "linear"]
+Hold = Literal["previous", "linear", "band"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Input:
     delay: ca.SX = field(default_factory=lambda: ca.SX(0))
     """Time by which it acts later than its timestamps [s]."""
     hold: Hold = "previous"
-    """Value between its samples: the one before, or on a line from that to the next."""
+    """Value between its samples: the one before, on a line from that to the next, or band-limited."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Load(metaclass=Checked):
     signals: Sequence[str] = ()
     """Names of input signals in the recordings, which ``effort`` receives."""
     hold: Hold = "previous"
-    """Value of a signal between its samples: the one before, or ``"linear"`` interpolation."""
+    """Value of a signal between its samples: the one before, or ``"linear"`` or ``"band"``-limited interpolation."""
     delay: Any = 0
     """Time by which signals act later than their timestamps [s], a number or an expression of Parameters."""
     reported: Mapping[str, Coefficient] = MappingProxyType({})

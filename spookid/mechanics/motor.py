@@ -48,8 +48,9 @@ class Motor(metaclass=Checked):
         offset: a constant torque or force along the coordinate [N m or N].
         delay: time by which the signal acts later than its timestamps [s], a number or an expression of Parameters.
         hold: the signal between its samples: the sample before (``"previous"``, zero-order hold), as for commands of a
-            computer, or linear interpolation (``"linear"``), as for measured signals; None: ``"linear"`` if it is
-            ``measured``, else ``"previous"``.
+            computer, linear interpolation (``"linear"``), as for measured signals, or the smooth signal without
+            frequencies above 0.45 of the sampling rate (``"band"``); None: ``"linear"`` if it is ``measured``, else
+            ``"previous"``.
 
     Raises:
         ProblemError: if ``joint`` is no joint or has no such coordinate, for both a ``gain`` and a ``torque_constant``,

@@ -59,6 +59,7 @@ KINDS: Mapping[str, _Kind] = {
     "noise.not-converged": _WARNING,
     "friction.smooth-better": _WARNING,
     "friction.direction-unknown": _WARNING,
+    "input.between-samples": _WARNING,
     "constraints.contradicted": _WARNING,
     "prior.contradicted": _WARNING,
     "prior.misweighted": _WARNING,

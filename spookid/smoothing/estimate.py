@@ -18,7 +18,7 @@ from spookid.kernels.arrays import Array, contiguous
 from spookid.kernels.scipy_parts import special
 from spookid.results.findings import Finding
 from spookid.solvers.fixed_lag import FixedLag
-from spookid.statistics.sensitivities import AT_BOUND, UNOBSERVED
+from spookid.statistics.sensitivities import AT_BOUND, NO_DIGITS, UNOBSERVED
 from spookid.tables.table import Block, Table, Tabular, uncertain
 from spookid.transcription.faults import fault
 from spookid.transcription.transcription import Chain, Point, Transcription
@@ -102,7 +102,7 @@ def of_parameters(problem: Transcription, values: Array, covariance: Array) -> t
     parameters, (n_p,); ``covariance``: of all, bounds or not, NaN of what is not known."""
     held = (values <= problem.lower) | (values >= problem.upper)
     known = np.isfinite(np.diag(covariance))
-    if np.all(known) and not np.any(held):
+    if np.all(np.diag(covariance) > 0) and not np.any(held):
         return covariance, {}
     reasons = {name: UNOBSERVED for name, is_so in zip(problem.names, known, strict=True) if not is_so}
     reasons |= {name: AT_BOUND for name, is_so in zip(problem.names, held, strict=True) if is_so}
@@ -111,7 +111,9 @@ def of_parameters(problem: Transcription, values: Array, covariance: Array) -> t
     if len(at):
         across = covariance[np.ix_(free, at)]
         covariance[np.ix_(free, free)] -= across @ np.linalg.pinv(covariance[np.ix_(at, at)]) @ across.T
-    covariance[held] = covariance[:, held] = np.nan
+    lost = ~held & (np.diag(covariance) <= 0)
+    reasons |= {name: NO_DIGITS for name, is_so in zip(problem.names, lost, strict=True) if is_so}
+    covariance[held | lost] = covariance[:, held | lost] = np.nan
     return covariance, reasons
 
 

@@ -90,6 +90,11 @@ def smoothed(problem: Problem) -> Problem:
         raise ProblemError(
             f"{unequal.place}: Residual {unequal.name!r} is an inequality, which a smoother cannot hold; leave it out"
         )
+    band = next((one.signal for one in problem.model.inputs if one.hold == "band"), None)
+    if band is not None:
+        raise ProblemError(
+            f"{what}: input {band!r} has hold 'band', for which a smoother would need later samples; use 'linear'"
+        )
     for contact in problem.model.holding.contacts:
         raise ProblemError(f"{contact.what}: a smoother has no contacts that hold; fit recordings with them")
     repeated = next((residual for residual in problem.residuals if residual.is_repeated), None)

@@ -359,7 +359,7 @@ class _Onsets:
         lengths = np.array([self._lengths[k], sum(b.length for b in self._blocks[:k])])
         square, _, freedom = self._scatter.at(lengths)
         scatter = np.maximum(square, 1)
-        return Split(float(self.since[k]), earlier, later, scatter[0], freedom[0], scatter[1])
+        return Split(float(self.since[k]), earlier, later, scatter[0], freedom[0], scatter[1], float(lengths[0]))
 
 
 def _after(values: Any) -> Array:

@@ -225,7 +225,9 @@ class History:
 _CLEARLY = 6.0
 """Squared z by which a parameter must explain a change better than any other: twenty times as likely (2 log 20)."""
 _SURE = 2.0
-"""Times the squared threshold beyond which a change is told even if two parameters explain it alike."""
+"""Times the squared threshold beyond which a change is told even if two parameters explain it alike, after"""
+_LONG = 200
+"""blocks."""
 _LOST, _ROUNDING = 1e-8, 1e-12
 """Share of the information in B below which what is left after elimination is rounding, and of the largest eigenvalue
 of an information matrix with diagonal 1."""
@@ -298,6 +300,8 @@ class Split:
     """Degrees of freedom of ``scatter``, (n,)."""
     scatter_earlier: Array
     """Of past blocks as long as what is earlier, as ``scatter``."""
+    length: float
+    """Blocks of what is later."""
 
     @cached_property
     def _terms(self) -> tuple[Array, Array, Mask]:
@@ -320,10 +324,10 @@ class Split:
         return float(self.z[self.strongest] ** 2 - self.z[i] ** 2) < _CLEARLY
 
     def tells(self, threshold: float) -> bool:
-        """True if something has changed, and it is clear which; later it may be clearer, unless it is sure."""
+        """True if something has changed, and it is clear which; motion that turns back may make it clearer."""
         square = float(self.z[self.strongest] ** 2)
         alone = sum(map(self.is_near, range(len(self.z)))) == 1
-        return square >= threshold**2 * (1.0 if alone else _SURE)
+        return square >= threshold**2 if alone else square >= _SURE * threshold**2 and self.length >= _LONG
 
     def change(self, j: int) -> float:
         """δ of parameter j."""

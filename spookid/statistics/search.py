@@ -34,6 +34,7 @@ from spookid.statistics.trial import (
     ROUNDING,
     Trial,
     Trials,
+    UnsettledStatesError,
     clearly_apart,
     definite,
     fall,
@@ -120,6 +121,8 @@ class Search(Trials):
             return self._to_its_end(settled, began)
         except (NotPositiveDefiniteError, np.linalg.LinAlgError) as error:
             return self._failed(start, logs, f"the states are not determined: {error}", began)
+        except UnsettledStatesError as error:
+            return self._failed(start, logs, str(error), began)
 
     def carried_on(self, settled: float = SETTLED, ground: bool = False) -> Outcome:
         """The same from where it has come to; True for ``ground`` to find out anew below which sizes there is no use in
@@ -187,6 +190,8 @@ class Search(Trials):
             if not self.history:
                 self._accept(self.best, 0.0, 0.0)
             status, detail = self._iterate(settled, correction)
+        except UnsettledStatesError as error:
+            status, detail = Status.STALLED, str(error)
         except KeyboardInterrupt:
             status, detail = Status.INTERRUPTED, f"after {len(self.history) - 1} iterations"
         return self._outcome(status, detail, began)

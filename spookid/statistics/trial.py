@@ -21,6 +21,7 @@ from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.quadratic_program import bounded_step
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.resuming import point_arrays, point_of
+from spookid.solvers.status import Status
 from spookid.statistics.likelihood import States, marginal
 from spookid.statistics.linear_steps import Bend, by_linear_steps
 from spookid.statistics.marginal import Marginal, NoiseSize
@@ -285,6 +286,10 @@ _GAP = 1e-2
 """What a linear step of the states may take from |r|² where they are good enough: the likelihood allows for it."""
 
 
+class UnsettledStatesError(ArithmeticError):
+    """Twice in a row no best states were found: the model does not move as the data do."""
+
+
 @dataclasses.dataclass(eq=False)
 class Trials:
     """Trials of one problem.
@@ -303,6 +308,8 @@ class Trials:
     spent: dict[str, float] = field(kw_only=True, default_factory=lambda: {"evaluate": 0.0, "factorize": 0.0})
     best: Trial = field(init=False)
     _bend: Bend = field(init=False, default_factory=Bend)
+    _unsettled: int = field(init=False, default=0)
+    """Searches for the best states that have come to no end, one after another."""
 
     def numbers(self, logs: Array) -> Array:
         """Constants of the problem with these sizes."""
@@ -338,7 +345,8 @@ class Trials:
         return marginal(states, by_name) if self.sizes else Marginal.of_squares(states.schur)
 
     def best_states(self, start: Point, logs: Array, most: float, gap: float) -> States:
-        """The best states at the parameters of ``start`` and these sizes; raises as ``trial``."""
+        """The best states at the parameters of ``start`` and these sizes; raises as ``trial``, and UnsettledStatesError
+        if for the second time in a row they are not found."""
         held = self.problem.with_numbers(self.numbers(logs)).held_at(start.parameters)
         began, reduced = time.perf_counter(), ReducedProblem(held, start)
         states, self._bend = by_linear_steps(reduced, start, self._bend, gap if self.sizes else None, most)
@@ -348,6 +356,9 @@ class Trials:
         inner = self.inner.solve(held, start)
         for part in self.spent:
             self.spent[part] += getattr(inner.timing, part)
+        self._unsettled = self._unsettled + 1 if inner.status is Status.MAX_ITERATIONS else 0
+        if self._unsettled > 1:
+            raise UnsettledStatesError(f"twice in a row states did not converge in {self.inner.max_iterations} steps")
         return States(ReducedProblem(held, inner.point), inner.point)
 
     def states_arrays(self) -> dict[str, Array]:

@@ -34,7 +34,7 @@ from spookid.statistics import variances
 from spookid.statistics.condensing import Condensed, linearize, products
 from spookid.statistics.likelihood import States
 from spookid.statistics.marginal import Marginal, NoiseSize, Swept
-from spookid.statistics.trial import Trials
+from spookid.statistics.trial import Trials, UnsettledStatesError
 from spookid.studies.job import Source, alone
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Chain, Point
@@ -119,7 +119,7 @@ def work(template: Template, asked: Pass, first: int, last: int) -> Sums | str:
             share = _Share(problem, assembly, asked, number, _place(Path(asked.folder), first))
             try:
                 add(total, _ANSWERS[asked.what](share))
-            except (NotPositiveDefiniteError, np.linalg.LinAlgError) as error:
+            except (NotPositiveDefiniteError, UnsettledStatesError, np.linalg.LinAlgError) as error:
                 return f"recording {share.chain().name!r}: {error}"
     return total
 
