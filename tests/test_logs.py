@@ -724,3 +724,22 @@ def test_fifty_thousand_columns_are_read_in_seconds(tmp_path):
         Recording.from_csv(path)
         used.append(process_time() - began)
     assert used[1] < 1000 * used[0]  # 100 times it is, and was 10 000
+
+
+def test_numbers_of_other_files_are_refused(tmp_path):
+    """As is a dataset that virtually is one of another file."""
+    h5py = pytest.importorskip("h5py")
+    (tmp_path / "secret").write_bytes(np.arange(3.0).tobytes())
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["q"] = np.arange(3.0)
+    layout = h5py.VirtualLayout((3,), "f8")
+    layout[:] = h5py.VirtualSource(tmp_path / "other.h5", "q", (3,))
+    for name, put in {
+        "external": lambda file: file.create_dataset("q", (3,), "f8", external=[(tmp_path / "secret", 0, 24)]),
+        "virtual": lambda file: file.create_virtual_dataset("q", layout),
+    }.items():
+        path = tmp_path / f"{name}.h5"
+        with h5py.File(path, "w") as file:
+            file["t"] = np.arange(3.0)
+            put(file)
+        refused(lambda path=path: Recording.from_hdf5(path), "'q' takes its numbers from other files; copy them", path)

@@ -244,6 +244,7 @@ _ROBOT = {
         "joints that do not move, and where [rad; m of sliders]", "JOINT=VALUE", type=_pair, default=[], **SEVERAL
     ),
     "--mend": flag("take the nearest inertia that some body has for one that none has", action="store_true"),
+    "--trust": flag("macros of xacro may read other folders, packages and the environment", action="store_true"),
 }
 _LOG = {
     "--topics": flag(

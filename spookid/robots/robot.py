@@ -79,6 +79,7 @@ def read(
     held: Mapping[str, float] | None = None,
     merge: bool = True,
     mend: bool = False,
+    trust: bool = False,
 ) -> Robot:
     """A robot from its URDF, xacro or MJCF file. Nothing is fetched, and a URDF's meshes are never opened.
 
@@ -88,17 +89,20 @@ def read(
         held: joints that do not move, and where they are [rad or m].
         merge: False for a body of each link that has mass, with fixed joints between them.
         mend: True to take the nearest inertia that some body has for one that none has.
+        trust: True if macros of xacro may read files outside the file's own folder, find packages, and read variables
+            of the environment.
 
     Raises:
         ProblemError: for a file that is none of these, or that says what no robot is.
     """
-    description, source = opened(Path(path))
-    return Robot(description, source, free, dict(held or {}), merge, mend)
+    description, source = opened(Path(path), trust)
+    return Robot(description, source, free, dict(held or {}), merge, mend, trust=trust)
 
 
-def reread(known: RobotFile, path: Path | None = None) -> Robot:
-    """A robot's file as it was read, from where it is now; raises ProblemError as ``read``."""
-    return read(path or known.path, free=known.free, held=known.held, merge=known.merge, mend=known.mend)
+def reread(known: RobotFile, path: Path | None = None, trust: bool = False) -> Robot:
+    """A robot's file as it was read, from where it is now; raises ProblemError as ``read``. A file is trusted by who
+    has said so, not by results."""
+    return read(path or known.path, free=known.free, held=known.held, merge=known.merge, mend=known.mend, trust=trust)
 
 
 @checked
@@ -111,7 +115,7 @@ def limits_within(problem: Problem, limits: MotionLimits | None) -> MotionLimits
     known, told = problem.model.robot, dict[str, Limits]()
     if known is not None and Path(known.path).is_file():
         labels = {freedom.label for freedom in problem.model.freedoms}
-        told = {label: own for label, own in reread(known).limits.items() if label in labels}
+        told = {label: own for label, own in reread(known, trust=known.trust).limits.items() if label in labels}
     for label, one in told.items():
         if not one.lower < one.upper:
             room = f"has no room between {one.lower:g} and {one.upper:g}"

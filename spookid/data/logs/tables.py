@@ -283,7 +283,7 @@ def read_hdf5(options: Options, time: str) -> list[Clock]:
     path = options.path
     h5py = library("h5py", "h5py", f"{path}: an HDF5 file")
     with reading(path, "HDF5 file", "write it anew"), h5py.File(path, "r") as file:
-        return clocks(_leaves(file), options, time, "/")
+        return clocks(_leaves(file, path), options, time, "/")
 
 
 def _read_matlab73(options: Options, time: str) -> list[Clock]:
@@ -293,18 +293,20 @@ def _read_matlab73(options: Options, time: str) -> list[Clock]:
     with reading(path, "MATLAB file", "save it anew in MATLAB"), h5py.File(path, "r") as file:
         leaves = {
             name.replace("/", "."): leaf
-            for name, leaf in _leaves(file).items()
+            for name, leaf in _leaves(file, path).items()
             if not name.startswith("#") and file[name].attrs.get("MATLAB_class", b"double") not in (b"char", b"cell")
         }
         return clocks(leaves, options, time, ".")
 
 
-def _leaves(file: Any) -> dict[str, Leaf]:
+def _leaves(file: Any, place: Path) -> dict[str, Leaf]:
     found: dict[str, Leaf] = {}
 
     def visit(name: str, node: Any) -> None:
         if not hasattr(node, "dtype") or node.shape is None:  # a group, or a dataset without space
             return
+        if node.external or node.is_virtual:
+            raise ProblemError(f"{place}: {name!r} takes its numbers from other files; copy them into this one")
         for field in node.dtype.names or (None,):
             path = name if field is None else f"{name}/{field}"
             kind = (node.dtype if field is None else node.dtype[field]).kind
