@@ -138,8 +138,8 @@ def table(found: Counter[tuple[str, str]]) -> str:
 PAGE = """# How hard is spookid to break?
 
 Files of every format are damaged at random, declarations get wrong arguments, random mechanisms are solved, and
-commands are struck by signals. Each case has to end by an answer, or by a refusal in one sentence, within {longest:g} s of a
-processor and 1 GB. The columns count how cases ended; *foreign* is any other exception, or the end of the process.
+commands are struck by signals. Each case has to end by an answer, or by a refusal in one sentence, within {longest:g} s
+of a processor and 1 GB. The columns count how cases ended; *foreign* is any other exception, or the end of the process.
 
 {table}
 

@@ -1,0 +1,32 @@
+"""Random mechanisms are solved or refused in a sentence. By hand: ``python tests/test_declarations.py 100000``."""
+
+from __future__ import annotations
+
+import sys
+
+import declarations
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_fuzz import refused_in_a_sentence
+
+
+def study(count: int) -> None:
+    """Solve so many, and reduce the first that ends otherwise."""
+
+    @settings(max_examples=count, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(st.randoms(use_true_random=False))
+    def tried(chance):
+        with refused_in_a_sentence():
+            declarations.solved(chance)
+
+    tried()
+
+
+@pytest.mark.parametrize("count", [20, pytest.param(2000, marks=pytest.mark.study)])
+def test_random_mechanisms(count):
+    study(count)
+
+
+if __name__ == "__main__":
+    study(int(sys.argv[1]))
