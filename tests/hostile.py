@@ -112,23 +112,25 @@ def tried(trial: str, count: int, seed: int) -> Counter[tuple[str, str]]:
             work(there, trial, range(at, count), seed)
             os._exit(0)
         os.close(there)
+        row, how = trial, ""
         with open(here) as told:
-            lines = [line.rstrip("\n").split("\t") for line in told]
+            for line in told:
+                row, how, *words = line.rstrip("\n").split("\t")
+                at += how == "began"
+                found[row, how] += how != "began"
+                if how in OUTCOMES[2:]:
+                    kills.say(f"{trial} {seed} {row} {how} {' '.join(words)}")
         _, status = os.waitpid(child, 0)
-        at += sum(line[1] == "began" for line in lines)
-        if lines and lines[-1][1] == "began":
-            lines.append([lines[-1][0], "foreign", f"{at - 1}: its process ended with {status}"])
-        for row, how, *words in lines:
-            found[row, how] += how != "began"
-            if how in OUTCOMES[2:]:
-                kills.say(f"{trial} {seed} {row} {how} {' '.join(words)}")
+        if how == "began":
+            found[row, "foreign"] += 1
+            kills.say(f"{trial} {seed} {row} foreign {at - 1}: its process ended with {status}")
     return found
 
 
 def table(found: Counter[tuple[str, str]]) -> str:
     """A row for each kind."""
     rows = [("kind", "tried", *OUTCOMES)]
-    for row in dict.fromkeys(row for row, _ in found):
+    for row in dict.fromkeys(row for row, how in found if how in OUTCOMES):
         counts = [found[row, how] for how in OUTCOMES]
         rows.append((row, *map(str, [sum(counts), *counts])))
     rows.insert(1, ("---",) * len(rows[0]))

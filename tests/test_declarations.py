@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from random import Random
 
 import declarations
 import pytest
@@ -26,6 +27,13 @@ def study(count: int) -> None:
 @pytest.mark.parametrize("count", [20, pytest.param(2000, marks=pytest.mark.study)])
 def test_random_mechanisms(count):
     study(count)
+
+
+@pytest.mark.parametrize("seed", [332])
+def test_what_longer_studies_found(seed):
+    """No degrees of freedom are left of the residuals, whose variance then overflows."""
+    with refused_in_a_sentence():
+        declarations.solved(Random(seed))
 
 
 if __name__ == "__main__":
