@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import platform
@@ -26,6 +27,17 @@ _unfinished: set[Path] = set()
 def unreadable(path: AnyPath, error: OSError, remedy: str = "check the path") -> ProblemError:
     """What is said of a file that the system does not give."""
     return ProblemError(f"{path} cannot be read ({error.strerror or error}); {remedy}")
+
+
+def regular(path: Path) -> Path:
+    """A file that is about to be read.
+
+    Raises:
+        OSError: for a pipe or a device, which may have no end.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise OSError(errno.EINVAL, "no file but a pipe or a device, which may have no end")
+    return path
 
 
 def beside(target: Path, kind: str) -> Path:

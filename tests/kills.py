@@ -113,9 +113,11 @@ COMMANDS = {
             ("watch", "swing.py", "run0.csv", "--warm-up", "4", "--save", "kept.npz", "--state-weight", "1e4"),
             "kept.npz",
         ),
-        Command(("payload", "known", "run1.csv", "--body", "rod", "--out", "load.json"), "load.json", (0, 3)),
+        Command(
+            ("payload", "known", "run1.csv", "--body", "rod", "--force", "--out", "load.json"), "load.json", (0, 3)
+        ),
         Command(("new", "arm.urdf", "--out", "fresh.py"), "fresh.py"),
-        Command(("export", "robotic", "--to", "arm.urdf", "--out", "told.urdf"), "told.urdf"),
+        Command(("export", "robotic", "--to", "arm.urdf", "--force", "--out", "told.urdf"), "told.urdf"),
         Command(("report", "whole"), "whole/report.html"),
     )
 }

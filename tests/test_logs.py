@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import log_files as logs
@@ -667,3 +669,77 @@ def test_a_missing_library_is_named_with_what_installs_it(tmp_path, monkeypatch,
     else:
         options: dict[str, Any] = {"units": {"q": "deg"}} if module == "pint" else {}
         refused(lambda: Recording.from_file(path, **options), told, path)
+
+
+def squeezed(path: Path, method: str) -> None:
+    """A small file that declares 160 MB of numbers."""
+    columns = {"t": np.zeros(10_000_000), "q": np.zeros(10_000_000)}
+    if method == "npz":
+        np.savez_compressed(path, **columns)
+    elif method == "mat":
+        pytest.importorskip("scipy.io").savemat(
+            path, {name: np.zeros(60_000_000) for name in columns}, do_compression=True
+        )
+    elif method == "parquet":
+        arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(arrow.table(columns), path, compression="zstd")
+    else:
+        with pytest.importorskip("h5py").File(path, "w") as file:
+            for name in columns:
+                file.create_dataset(name, (10**12,), "f8", chunks=(10**6,))
+
+
+@pytest.mark.parametrize("method", ["npz", "mat", "parquet", "hdf5"])
+def test_what_no_file_of_its_size_holds_is_refused_before_it_is_read(tmp_path, method):
+    squeezed(path := tmp_path / f"log.{method.replace('hdf5', 'h5')}", method)
+    refused(lambda: Recording.from_file(path), "declares .* numbers", path)
+
+
+def test_arrays_that_are_no_signals_are_left_unread(tmp_path):
+    path = tmp_path / "log.npz"
+    np.savez_compressed(path, t=[0.0, 1.0], q=[1.0, 2.0], pixels=np.zeros((20_000_000, 1)))
+    assert list(Recording.from_npz(path).signals) == ["q"]
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "log.h5", "w") as file:
+        file["t"], file["q"] = [0.0, 1.0], [1.0, 2.0]
+        file.create_dataset("pixels", (2, 10**12), "f8", chunks=(2, 1000))
+    assert list(Recording.from_hdf5(tmp_path / "log.h5", signals=["q"]).signals) == ["q"]
+
+
+@pytest.mark.parametrize("ending", ["csv", "npz", "mat", "parquet", "h5", "mcap", "bag", "db3", "ulg"])
+def test_pipes_and_devices_are_refused(tmp_path, ending):
+    path, zeros = tmp_path / f"pipe.{ending}", tmp_path / f"zeros.{ending}"
+    getattr(os, "mkfifo", lambda _: pytest.skip("has no pipes"))(path)
+    zeros.symlink_to("/dev/zero")
+    for one in (path, zeros):
+        refused(lambda one=one: Recording.from_file(one), "no file but a pipe or a device|needs .*; install it", one)
+
+
+def test_fifty_thousand_columns_are_read_in_seconds(tmp_path):
+    """Not in the square of the time that a hundredth of them takes."""
+    used = []
+    for count in (500, 50_000):
+        text = f"t,{','.join(f'c{i}' for i in range(count))}\n" + "".join(f"{i}{',1' * count}\n" for i in range(2))
+        path, began = csv(tmp_path, text), process_time()
+        Recording.from_csv(path)
+        used.append(process_time() - began)
+    assert used[1] < 1000 * used[0]  # 100 times it is, and was 10 000
+
+
+def test_numbers_of_other_files_are_refused(tmp_path):
+    """As is a dataset that virtually is one of another file."""
+    h5py = pytest.importorskip("h5py")
+    (tmp_path / "secret").write_bytes(np.arange(3.0).tobytes())
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["q"] = np.arange(3.0)
+    layout = h5py.VirtualLayout((3,), "f8")
+    layout[:] = h5py.VirtualSource(tmp_path / "other.h5", "q", (3,))
+    for name, put in {
+        "external": lambda file: file.create_dataset("q", (3,), "f8", external=[(tmp_path / "secret", 0, 24)]),
+        "virtual": lambda file: file.create_virtual_dataset("q", layout),
+    }.items():
+        path = tmp_path / f"{name}.h5"
+        with h5py.File(path, "w") as file:
+            file["t"] = np.arange(3.0)
+            put(file)
+        refused(lambda path=path: Recording.from_hdf5(path), "'q' takes its numbers from other files; copy them", path)

@@ -55,6 +55,35 @@ def test_a_macro_file_is_expanded(tmp_path: Path) -> None:
     assert float(robots.read(path).bodies["upper"].mass) == 2.0
 
 
+@pytest.mark.parametrize(
+    "mass",
+    [
+        "${xacro.load_yaml('FOLDER/mass.yaml')['m']}",
+        "${xacro.load_yaml('../mass.yaml')['m']}",
+        "${xacro.load_yaml('link.yaml')['m']}",
+        "$(env MASS_OF_A_TEST)",
+    ],
+)
+def test_macros_see_their_own_folder_alone_unless_they_are_trusted(tmp_path: Path, monkeypatch, mass: str) -> None:
+    pytest.importorskip("xacro")
+    monkeypatch.setenv("MASS_OF_A_TEST", "3")
+    (tmp_path / "own").mkdir()
+    (tmp_path / "mass.yaml").write_text("m: 3")
+    (tmp_path / "own" / "mass.yaml").write_text("m: 3")
+    (tmp_path / "own" / "link.yaml").symlink_to("../mass.yaml")
+    path = tmp_path / "own" / "arm.xacro"
+    macro = '<robot name="arm" xmlns:xacro="http://www.ros.org/wiki/xacro">'
+    text = ARM.replace('<robot name="arm">', macro)
+    path.write_text(text.replace('value="2.0"', f'value="{mass.replace("FOLDER", str(tmp_path))}"'))
+    with pytest.raises(ProblemError, match="let it read other folders and the environment with --trust"):
+        robots.read(path)
+    trusted = robots.read(path, trust=True)
+    assert float(trusted.bodies["upper"].mass) == 3.0
+    assert trusted.model().robot.trust
+    path.write_text(text.replace('value="2.0"', "value=\"${xacro.load_yaml('mass.yaml')['m']}\""))
+    assert float(robots.read(path).bodies["upper"].mass) == 3.0
+
+
 def test_a_macro_file_is_kept(tmp_path: Path) -> None:
     pytest.importorskip("xacro")
     path = tmp_path / "arm.xacro"

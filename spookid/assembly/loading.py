@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 from spookid.argument_checks import checked
 from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
+from spookid.files import regular
 from spookid.parameter import Parameter
 from spookid.records import dataclass
 
@@ -117,7 +118,7 @@ def _compile(path: Path) -> CodeType:
     if path.suffix != ".py":
         raise ProblemError(f"{path} is no problem file; give a Python file, whose name ends in .py")
     try:
-        source = path.read_bytes()
+        source = regular(path).read_bytes()
     except OSError as error:
         raise ProblemError(f"{path} cannot be read ({error.strerror or error}); check the path") from None
     try:

@@ -71,7 +71,7 @@ def _log(arguments: Namespace) -> Log | None:
 def _asked(arguments: Namespace) -> str:
     """The command, as one would write it again."""
     words = ["spookid", "new", arguments.robot, *([arguments.log] if arguments.log else [])]
-    words += [f"--{flag}" for flag in ("free", "mend") if getattr(arguments, flag)]
+    words += [f"--{flag}" for flag in ("free", "mend", "trust") if getattr(arguments, flag)]
     lists = {
         "--hold": [f"{name}={value:g}" for name, value in arguments.hold],
         "--topics": arguments.topics,
@@ -144,7 +144,7 @@ def _check_out(out: Path | None, ending: str, kind: str) -> None:
 
 
 def _robot(arguments: Namespace, path: str) -> Robot:
-    return read(path, free=arguments.free, held=dict(arguments.hold), mend=arguments.mend)
+    return read(path, free=arguments.free, held=dict(arguments.hold), mend=arguments.mend, trust=arguments.trust)
 
 
 _TIME = "t"

@@ -16,7 +16,7 @@ import numpy as np
 
 from spookid.data.logs.columns import to_si
 from spookid.data.logs.lines import heading, split_line
-from spookid.data.logs.text import columns_of, number_of, units_of
+from spookid.data.logs.text import columns_of, number_of, places_of, units_of
 from spookid.data.reading import method_for
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError
@@ -158,7 +158,7 @@ class Lines:
             counts = f"{len(fields)} fields and the header {len(self.header)}"
             raise ProblemError(f"{place} has {counts}; leave missing values empty")
         if self._scales is None:
-            units = units_of(place, self.header, fields, self._columns)
+            units = units_of(place, places_of(self.header), fields, self._columns)
             self._scales = {}
             for name, unit in (units or {}).items():
                 is_time, what = name == self._columns[0], f"{place}, column {name!r}"

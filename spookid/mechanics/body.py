@@ -30,6 +30,7 @@ class RobotFile:
     held: Mapping[str, float] = field(default_factory=dict)
     merge: bool = True
     mend: bool = False
+    trust: bool = False
 
 
 def gravity(g: Any) -> ca.SX:

@@ -212,7 +212,6 @@ def outliers(solution: Solution) -> Table:
     return Table(head, [tuple(str(getattr(one, name)) for name in head) for one in solution.outliers])
 
 
-@checked
 def load_answer(directory: folders.AnyPath, force: bool) -> Solution:
     """Read results that others build on.
 
@@ -228,6 +227,7 @@ def load_answer(directory: folders.AnyPath, force: bool) -> Solution:
     return result
 
 
+@checked
 def load(directory: folders.AnyPath) -> Solution:
     """Read the Solution that `save` wrote into ``directory``.
 

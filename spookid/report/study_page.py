@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from spookid.files import regular
 from spookid.registry import studies
 from spookid.results import folders
 from spookid.results.folders import Tree, marker_document
@@ -122,7 +123,7 @@ def _title(marker: str) -> str:
 def tells_study(path: Path) -> bool:
     """True for the marker of a study, also of one that this process does not know."""
     try:
-        tree = msgspec.json.decode(path.read_bytes())
+        tree = msgspec.json.decode(regular(path).read_bytes())
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(tree, dict) and {"schema", "problem", REPORT} <= tree.keys()

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from spookid.errors import ProblemError, shown_error
-from spookid.files import EARLIER, abandoned, alone, beside, remove, replacing, unreadable
+from spookid.files import EARLIER, abandoned, alone, beside, regular, remove, replacing, unreadable
 from spookid.files import AnyPath as AnyPath
 from spookid.registry import markers
 from spookid.version import __version__
@@ -100,7 +100,7 @@ def read_marker(path: Path, again: str) -> Tree:
     """Content of the file that marks a folder of results; a ProblemError, with what makes it anew, if it cannot be read
     or has a schema that this version does not know."""
     with reading(path, again):
-        tree = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        tree = msgspec.json.decode(regular(path).read_bytes(), type=dict[str, Any])
         number, _ = tree["schema"], tree["problem"]
     known = f"this version of spookid reads {' and '.join(map(str, range(OLDEST, SCHEMA + 1)))}"
     if type(number) is not int or number < OLDEST:
@@ -160,7 +160,7 @@ def _check_place(target: Path, name: AnyPath) -> Path:
 
 def _is_ours(marker: Path) -> bool:
     try:
-        tree = msgspec.json.decode(marker.read_bytes())
+        tree = msgspec.json.decode(regular(marker).read_bytes())
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(tree, dict) and type(tree.get("schema")) is int and "problem" in tree

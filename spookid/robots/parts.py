@@ -65,6 +65,8 @@ class Parts:
     """Those that take the place of the file's, by body."""
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     """Arguments of joints that take the place of the file's, by joint."""
+    trust: bool = False
+    """True if macros of xacro may read files of other folders, and the environment."""
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:
@@ -226,7 +228,9 @@ class Parts:
             gravity=self.description.gravity if gravity is None else gravity,
             frames={link: self.frame(link) for link, group in self.grouped.groups.items() if not group.ground},
             coordinates=coordinates,
-            robot=RobotFile(str(document.file.resolve()), digest, self.free, dict(self.held), self.merge, self.mend),
+            robot=RobotFile(
+                str(document.file.resolve()), digest, self.free, dict(self.held), self.merge, self.mend, self.trust
+            ),
             place=declared_at(),
         )
 

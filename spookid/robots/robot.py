@@ -87,6 +87,7 @@ def read(
     held: Mapping[str, float] | None = None,
     merge: bool = True,
     mend: bool = False,
+    trust: bool = False,
 ) -> Robot:
     """Read a robot from its URDF, xacro or MJCF file. Nothing is downloaded, and a URDF's meshes are never opened.
 
@@ -96,17 +97,20 @@ def read(
         held: joints that do not move, and where they are [rad or m].
         merge: False for a separate body for each link with a mass, connected by fixed joints.
         mend: True to replace impossible inertias by the nearest possible ones.
+        trust: True if macros of xacro may read files outside the file's own folder, find packages, and read variables
+            of the environment.
 
     Raises:
         ProblemError: for a file of another kind, or one that describes no possible robot.
     """
-    description, source = opened(Path(path))
-    return Robot(description, source, free, dict(held or {}), merge, mend)
+    description, source = opened(Path(path), trust)
+    return Robot(description, source, free, dict(held or {}), merge, mend, trust=trust)
 
 
-def reread(known: RobotFile, path: Path | None = None) -> Robot:
-    """A robot's file as it was read, from where it is now; raises ProblemError as ``read``."""
-    return read(path or known.path, free=known.free, held=known.held, merge=known.merge, mend=known.mend)
+def reread(known: RobotFile, path: Path | None = None, trust: bool = False) -> Robot:
+    """A robot's file as it was read, from where it is now; raises ProblemError as ``read``. A file is trusted by who
+    has said so, not by results."""
+    return read(path or known.path, free=known.free, held=known.held, merge=known.merge, mend=known.mend, trust=trust)
 
 
 @checked
@@ -119,7 +123,7 @@ def limits_within(problem: Problem, limits: MotionLimits | None) -> MotionLimits
     known, told = problem.model.robot, dict[str, Limits]()
     if known is not None and Path(known.path).is_file():
         labels = {freedom.label for freedom in problem.model.freedoms}
-        told = {label: own for label, own in reread(known).limits.items() if label in labels}
+        told = {label: own for label, own in reread(known, trust=known.trust).limits.items() if label in labels}
     for label, one in told.items():
         if not one.lower < one.upper:
             room = f"has no room between {one.lower:g} and {one.upper:g}"

@@ -258,7 +258,12 @@ def _text(
     unused: dict[str, list[str]] = {}
     for column, reason in matched.unused.items():
         unused.setdefault(reason, []).append(column)
-    chosen = {"free": robot.free, "merge": not robot.merge, "mend": robot.mend or not _all_thick(robot)}
+    chosen = {
+        "free": robot.free,
+        "merge": not robot.merge,
+        "mend": robot.mend or not _all_thick(robot),
+        "trust": robot.trust,
+    }
     options = [_relative(robot.source.document.file, out), *(f"{n}={n != 'merge'}" for n, on in chosen.items() if on)]
     if robot.held:
         options.append(f"held={json.dumps({name: float(at) for name, at in robot.held.items()})}")

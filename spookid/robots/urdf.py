@@ -216,7 +216,23 @@ def _mimic(element: Element, joints: dict[str, Connection]) -> Tie:
 _PATIENCE = 10.0
 """Seconds for macros."""
 _EXPAND = """
-import sys, xacro
+import os, sys
+import xacro, yaml
+if sys.argv[2] != "trusted":
+    path = os.path.abspath(sys.argv[1])
+    folders = [os.path.realpath(os.path.dirname(one)) + os.sep for one in (path, os.path.realpath(path))]
+    os.environ.clear()
+    robot = '<robot xmlns:xacro="http://www.ros.org/wiki/xacro"><link name="${1}$(arg a)"/></robot>'
+    xacro.process_doc(xacro.parse(robot), mappings={"a": ""})  # which loads all modules
+    yaml.safe_load("a: 1.0")
+    def watch(event, given):
+        if event == "open" and not isinstance(given[0], int):
+            place = os.path.realpath(os.fsdecode(given[0]))
+            if not place.startswith(tuple(folders)):
+                raise PermissionError(f"it reads {place}")
+        elif event.startswith(("os.", "subprocess.", "socket.", "ctypes.")):
+            raise PermissionError("it looks elsewhere")
+    sys.addaudithook(watch)
 try:
     text = xacro.process_file(sys.argv[1]).toprettyxml(indent="  ")
 except Exception as error:
@@ -225,12 +241,12 @@ sys.stdout.buffer.write(text.encode())
 """
 
 
-def opened(path: Path) -> tuple[Description, Source]:
+def opened(path: Path, trust: bool = False) -> tuple[Description, Source]:
     """What a file says, and the file."""
     document = parse(path, read_bytes(path))
     has_macros = any(element.tag.startswith("xacro:") for element in document.root.inside())
     if document.root.tag == "robot" and (path.suffix == ".xacro" or has_macros):
-        document = _expanded(path)
+        document = _expanded(path, trust)
     return described(document)
 
 
@@ -246,12 +262,12 @@ def described(document: Document) -> tuple[Description, Source]:
     raise ProblemError(f"{document.root.place}: its root is <{tag}>; give a URDF (<robot>) or an MJCF (<mujoco>)")
 
 
-def _expanded(path: Path) -> Document:
-    """The URDF that a xacro file stands for."""
+def _expanded(path: Path, trust: bool) -> Document:
+    """The URDF that a xacro file stands for; without trust, macros see their own folder alone and no environment."""
     if find_spec("xacro") is None:
         raise ProblemError(f"{path} has macros; install the package xacro, or expand it to a URDF first")
     # In a process of its own: macros may continue for ever.
-    command = [sys.executable, "-c", _EXPAND, str(path)]
+    command = [sys.executable, "-c", _EXPAND, str(path), "trusted" if trust else ""]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_PATIENCE, check=False)
     except subprocess.TimeoutExpired:
@@ -259,6 +275,7 @@ def _expanded(path: Path) -> Document:
             f"{path} is not expanded by xacro within {_PATIENCE:g} s; take out what repeats itself"
         ) from None
     if done.returncode:
+        remedy = "correct it" if trust else "correct it, or let it read other folders and the environment with --trust"
         reason = next(iter(done.stderr.decode(errors="replace").strip().splitlines()), "without a reason")
-        raise ProblemError(f"{path} cannot be expanded by xacro ({reason}); correct it")
+        raise ProblemError(f"{path} cannot be expanded by xacro ({reason}); {remedy}")
     return replace(parse(Path(f"{path} (expanded)"), done.stdout), file=path)

@@ -255,7 +255,7 @@ def _round(
     weights = 1 / np.sqrt(np.maximum(M.sum(axis=1), _TINY))
     ratios = np.asarray(nnls(M * weights[:, None], squares * weights)[0])
     common = float(squares.sum() / max(M.sum(), _TINY))
-    return ratios, common, common**2 * _doubt(M)
+    return ratios, common, common * (common * _doubt(M))  # of floats a square may overflow
 
 
 def _doubt(M: Array) -> Array:

@@ -18,6 +18,7 @@ import numpy as np
 from spookid.assembly.problem import Problem
 from spookid.data.sampling import finite_samples
 from spookid.errors import ProblemError
+from spookid.files import regular
 from spookid.kernels.arrays import Array
 from spookid.kernels.scipy_parts import special
 from spookid.mechanics.inertia import PI, symmetric
@@ -84,7 +85,7 @@ class ArmKnowledge:
             ProblemError: if it is no such file.
         """
         with folders.reading(Path(path), "give a file that spookid payload --out has written") as file:
-            arm = json.loads(file.read_bytes())["arm"]
+            arm = json.loads(regular(file).read_bytes())["arm"]
             names = tuple(str(name) for name in arm["parameters"])
             n = len(names)
             fitted, mean = (np.array(arm[key], dtype=np.float64).reshape(n) for key in ("fitted", "change"))

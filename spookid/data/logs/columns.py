@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from spookid.data.arrays import FloatArray, available, checked_signals, checked_time, floats
 from spookid.errors import ProblemError, listing, shown
-from spookid.files import AnyPath, unreadable
+from spookid.files import AnyPath, regular, unreadable
 from spookid.records import dataclass
 from spookid.tables.table import counted
 
@@ -36,7 +36,7 @@ def reading(path: Path, kind: str, remedy: str) -> Iterator[None]:
     """Turn whatever a library raises at a file into one sentence; what is not there is refused before it is asked."""
     try:
         if not path.is_dir():
-            path.open("rb").close()
+            regular(path).open("rb").close()
         yield
     except ProblemError:
         raise
@@ -45,6 +45,26 @@ def reading(path: Path, kind: str, remedy: str) -> Iterator[None]:
             raise unreadable(path, error) from None
         reason = next(iter(str(error).strip().splitlines()), "")[:80].rstrip(".:; ") or type(error).__name__
         raise ProblemError(f"{path} is no {kind} or is damaged ({reason}); {remedy}") from None
+
+
+_EASY, _RATIO = 1e8, 20.0
+"""Bytes of numbers that any file may hold, and for each of its own bytes: measurements compress to no less."""
+COPIES = 4
+"""How often numbers are in memory while they are read."""
+
+
+def most_bytes(path: Path) -> float:
+    """Of numbers that may be read from a file."""
+    return min(_EASY + _RATIO * path.stat().st_size, available() / COPIES)
+
+
+def check_amount(path: Path, count: float) -> None:
+    """Refuse more numbers than there is memory for, and than a file of its size holds, before they are read."""
+    if 8.0 * count > most_bytes(path):
+        raise ProblemError(
+            f"{path} declares {count:,.0f} numbers, more than memory holds or than measurements compress to in its "
+            f"{path.stat().st_size:,} bytes; choose fewer with signals=, or write it without compression"
+        )
 
 
 _MOST_NAMES = 8  # that a message lists

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from spookid.errors import ProblemError
@@ -50,7 +50,7 @@ def names_of(path: Path, text: str) -> list[str]:
     return names
 
 
-def fields_of(texts: Sequence[str], delimiter: str, path: Path, first: int) -> Iterator[tuple[int, list[str]]]:
+def fields_of(texts: Iterable[str], delimiter: str, path: Path, first: int) -> Iterator[tuple[int, list[str]]]:
     """Fields of each row with the line that it starts on; a quoted field may span lines."""
     if delimiter == BLANKS:
         yield from ((line, text.split()) for line, text in enumerate(texts, first))

@@ -7,6 +7,7 @@ of which clock.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -18,30 +19,57 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.data.arrays import NUMERIC_KINDS
-from spookid.data.logs.columns import Clock, Options, by_clocks, library, reading, short_listing, whole
+from spookid.data.logs.columns import (
+    COPIES,
+    Clock,
+    Options,
+    by_clocks,
+    check_amount,
+    library,
+    most_bytes,
+    reading,
+    short_listing,
+    whole,
+)
 from spookid.errors import ProblemError, listing
-from spookid.files import unreadable
+from spookid.files import regular, unreadable
 from spookid.records import dataclass
 
 
-def read_npz(path: Path, wanted: Callable[[str], bool] = lambda _: True) -> dict[str, NDArray[Any]]:
-    """Every array of an archive by its name; those not wanted are left unread, as empty arrays."""
-    with path.open("rb") as file:
+def read_npz(
+    path: Path, wanted: Callable[[str], bool] = lambda _: True, like: str | None = None
+) -> dict[str, NDArray[Any]]:
+    """Every array of an archive by its name; those not wanted, or of another shape than the one that they are to be
+    ``like``, are left unread, as empty arrays."""
+    with regular(path).open("rb") as file:
         try:
             archive: Any = np.load(file)
             names = list(archive.files)
+            sizes = {one.filename.removesuffix(".npy"): one.file_size for one in archive.zip.infolist()}
         except Exception as error:  # of a library, at bytes that may be anything
             raise ValueError("it is no NumPy archive") from error
         found: dict[str, NDArray[Any]] = {}
+        shape = None if like is None else _shape(archive, like)
+        read = {name for name in names if wanted(name) and (not shape or _shape(archive, name) in (shape, None))}
+        check_amount(path, sum(sizes[name] for name in read) / 8)
         for name in names:
             if name in found:
                 raise ValueError(f"it has the array {name!r} twice")
             try:
-                found[name] = np.asarray(archive[name]) if wanted(name) else np.empty(0)
+                found[name] = np.asarray(archive[name]) if name in read else np.empty(0)
             except Exception as error:
                 why = "holds Python objects" if "allow_pickle" in str(error) else "is damaged"
                 raise ValueError(f"array {name!r} {why}") from error
         return found
+
+
+def _shape(archive: Any, name: str) -> tuple[int, ...] | None:
+    """That an array of an archive declares; None if it does so in no way that is known."""
+    with suppress(Exception), archive.zip.open(f"{name}.npy") as member:
+        header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        shape, _, kind = header[np.lib.format.read_magic(member)](member)
+        return None if kind.hasobject else shape
+    return None
 
 
 def read_archive(options: Options, time: str) -> list[Clock]:
@@ -52,7 +80,10 @@ def read_archive(options: Options, time: str) -> list[Clock]:
     """
     path, needed = options.path, {time, *options.of_own}
     try:
-        arrays = read_npz(path, lambda name: name in needed or options.wants(name))
+        like = time if options.signals is None and not options.own else None
+        arrays = read_npz(path, lambda name: name in needed or options.wants(name), like)
+    except ProblemError:
+        raise
     except OSError as error:
         raise unreadable(path, error) from None
     except ValueError as error:
@@ -99,7 +130,10 @@ def read_parquet(options: Options, time: str, from_zero: bool) -> list[Clock]:
         for field in file.schema_arrow:  # numbers, and lists of them
             one = field.type.value_type if _is_list(types, field.type) else field.type
             numeric[field.name] = types.is_integer(one) or types.is_floating(one) or types.is_boolean(one)
-        table = file.read(columns=_chosen(options, numeric, time))
+        chosen, groups = _chosen(options, numeric, time), range(file.metadata.num_row_groups)
+        parts = [file.metadata.row_group(i).column(j) for i in groups for j in range(file.metadata.num_columns)]
+        check_amount(path, sum(one.num_values for one in parts if one.path_in_schema.split(".")[0] in chosen))
+        table = file.read(columns=chosen)
         columns: dict[str, Any] = {}
         for name in table.column_names:
             columns.update(_arrow_values(types, name, table.column(name), options, from_zero))
@@ -185,12 +219,17 @@ def clocks(leaves: Mapping[str, Leaf], options: Options, time: str, separator: s
             what = f"has shape {leaf.shape or 1}" if leaf.kind in NUMERIC_KINDS else "holds no numbers"
             raise ProblemError(f"{place}: array {name!r} of times {what}; name one of numbers in a row with time=")
         lengths[name] = leaf.shape[0]
+    asked = leaves.keys() if options.signals is None else {*options.signals, *map(whole, options.signals), *stamps}
+    shapes = [
+        leaves[name].shape for name, on in of.items() if name in asked and on and lengths[on] in leaves[name].shape
+    ]
+    check_amount(options.path, sum(math.prod(shape) for shape in shapes if len(shape) < 3))
     found: dict[str, dict[str, Any]] = {}
     known: list[str] = []
     for name, leaf in leaves.items():
         clock = of[name]
-        columns = [] if name in stamps or clock is None else _columns(name, leaf, lengths[clock])
-        known += columns or ([name] if options.signals and name in options.signals else [])
+        columns = [] if name in stamps or clock is None or name not in asked else _columns(name, leaf, lengths[clock])
+        known += columns or [name] * (name not in asked or name in (options.signals or ()))
         if clock is None or name in stamps:
             continue
         wanted = [column for column in columns if options.wants(column)]
@@ -244,7 +283,7 @@ def read_hdf5(options: Options, time: str) -> list[Clock]:
     path = options.path
     h5py = library("h5py", "h5py", f"{path}: an HDF5 file")
     with reading(path, "HDF5 file", "write it anew"), h5py.File(path, "r") as file:
-        return clocks(_leaves(file), options, time, "/")
+        return clocks(_leaves(file, path), options, time, "/")
 
 
 def _read_matlab73(options: Options, time: str) -> list[Clock]:
@@ -254,18 +293,20 @@ def _read_matlab73(options: Options, time: str) -> list[Clock]:
     with reading(path, "MATLAB file", "save it anew in MATLAB"), h5py.File(path, "r") as file:
         leaves = {
             name.replace("/", "."): leaf
-            for name, leaf in _leaves(file).items()
+            for name, leaf in _leaves(file, path).items()
             if not name.startswith("#") and file[name].attrs.get("MATLAB_class", b"double") not in (b"char", b"cell")
         }
         return clocks(leaves, options, time, ".")
 
 
-def _leaves(file: Any) -> dict[str, Leaf]:
+def _leaves(file: Any, place: Path) -> dict[str, Leaf]:
     found: dict[str, Leaf] = {}
 
     def visit(name: str, node: Any) -> None:
         if not hasattr(node, "dtype") or node.shape is None:  # a group, or a dataset without space
             return
+        if node.external or node.is_virtual:
+            raise ProblemError(f"{place}: {name!r} takes its numbers from other files; copy them into this one")
         for field in node.dtype.names or (None,):
             path = name if field is None else f"{name}/{field}"
             kind = (node.dtype if field is None else node.dtype[field]).kind
@@ -281,8 +322,7 @@ def _leaves(file: Any) -> dict[str, Leaf]:
 
 
 def _load(node: Any, field: str | None) -> Any:
-    array = node[()] if field is None else node[()][field]
-    return np.squeeze(np.asarray(array))
+    return np.squeeze(np.asarray(node[() if field is None else field]))
 
 
 _OBJECTS = "; objects such as a timeseries are read by MATLAB alone: save ts.Time and ts.Data"
@@ -308,9 +348,23 @@ def _tried(path: Path) -> None:
     """SciPy takes the lengths in a damaged file at their word, which may end the process: one apart reads it first."""
     import subprocess  # slow to load, and few ask for it
 
-    code = "import sys; from scipy import io; io.loadmat(sys.argv[1], appendmat=False)"
+    code = """
+import sys
+from contextlib import suppress
+from scipy import io
+with suppress(ImportError):
+    import resource
+    resource.setrlimit(resource.RLIMIT_DATA, 2 * (int(sys.argv[2]),))
+try:
+    io.loadmat(sys.argv[1], appendmat=False)
+except MemoryError:
+    sys.exit(3)
+"""
     with suppress(OSError):  # of a system without processes
-        ended = subprocess.run([sys.executable, "-c", code, path], capture_output=True, check=False).returncode
+        words = [sys.executable, "-c", code, str(path), f"{COPIES * most_bytes(path):.0f}"]
+        ended = subprocess.run(words, capture_output=True, check=False).returncode
+        if ended == 3:
+            raise ValueError("it declares more numbers than measurements compress to")
         if not 0 <= ended < 256:  # by a signal; what ends by an exception raises it here, too
             raise ValueError("lengths in it are wrong")
 

@@ -6,11 +6,13 @@ import codecs
 import io
 import math
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from array import array
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from spookid.data.arrays import FloatArray
 from spookid.data.logs.columns import Clock, Options, by_clocks, is_unit
 from spookid.data.logs.lines import BLANKS, delimiter_of, fields_of, heading, is_number, split_line
 from spookid.errors import ProblemError, listing, shown
-from spookid.files import unreadable
+from spookid.files import regular, unreadable
 from spookid.records import dataclass
 
 _MISSING = ("", "na", "n/a", "#n/a", "null", "none", "-nan(ind)", "nan(ind)", "1.#qnan", "-1.#ind")
@@ -41,9 +43,19 @@ class _Sheet:
     note: str  # what a user should know of the characters of the file
     table: FloatArray | None = None  # columns, (fields, N), if all fields are plain numbers
 
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """Of columns by name."""
+        return places_of(self.header)
+
     def texts(self, name: str) -> list[str]:
-        at = self.header.index(name)
+        at = self.places[name]
         return [fields[at] for fields in self.rows]
+
+
+def places_of(header: Sequence[str]) -> Mapping[str, int]:
+    """Number of each column by its name, of several the first."""
+    return {name: i for i, name in reversed(list(enumerate(header)))}
 
 
 def check_form(path: Path, header: int | None, delimiter: str | None, decimal: str | None) -> None:
@@ -69,12 +81,12 @@ def read_text(
         if name not in wanted:
             raise ProblemError(f"{options.path} has no column {name!r}, which times= names; it has {listing(wanted)}")
     if sheet.table is not None:
-        values = {name: sheet.table[sheet.header.index(name)] for name in dict.fromkeys([time, *wanted])}
+        values = {name: sheet.table[sheet.places[name]] for name in dict.fromkeys([time, *wanted])}
         return _clocks(sheet, values, time, own, {}, sheet.note)
     units = None
     if sheet.rows:
         place, columns = f"{path} line {sheet.lines[0]}", [time, *wanted]
-        units = units_of(place, sheet.header, sheet.rows[0], columns, options.units)
+        units = units_of(place, sheet.places, sheet.rows[0], columns, options.units)
     if units is not None:
         sheet = replace(sheet, lines=sheet.lines[1:], rows=sheet.rows[1:])
     stamps = {name: texts for name in dict.fromkeys([time, *own.values()]) if is_date(texts := sheet.texts(name))}
@@ -109,6 +121,7 @@ def _clocks(
 def _sheet(path: Path, time: str, line: int | None, mark: str | None, decimal: str | None) -> _Sheet:
     """Rows from the header on, without the blank lines at the end."""
     text, note = decoded(path)
+    whole, text = text.endswith(("\n", "\r")), text.rstrip("\r\n ")
     texts = io.StringIO(text, newline="").readlines()
     if line is None:
         found = heading(texts, time, mark)
@@ -120,18 +133,28 @@ def _sheet(path: Path, time: str, line: int | None, mark: str | None, decimal: s
         names = [name.strip() for name in split_line(texts[0].rstrip("\r\n"), delimiter)] if '"' not in texts[0] else []
         if len(names) == len(table):
             return _Sheet(path, first, names, np.arange(table.shape[1]) + first + 1, [], delimiter, note, table)
-    rows = list(fields_of(texts, delimiter, path, first))
-    while rows and not "".join(rows[-1][1]).strip() and len(rows[-1][1]) < 2:
-        rows.pop()
-    if not rows or not any(rows[0][1]):
+    found_rows = fields_of(_taken(texts), delimiter, path, first)
+    header = [column.strip() for column in next(found_rows, (0, []))[1]]
+    if not any(header):
         raise ProblemError(f"{path} has no header; write the column names into line {line or 1}")
-    header = [column.strip() for column in rows[0][1]]
-    if len(rows) > 2 and len(rows[-1][1]) < len(header) and not text.endswith(("\n", "\r")):
-        broken, _ = rows.pop()
-        note = f"{note} {path.name} breaks off in line {broken}, which is left out.".strip()
-    _square(path, header, rows[1:])
-    lines = np.array([number for number, _ in rows[1:]], dtype=np.intp)
-    return _Sheet(path, first, header, lines, [fields for _, fields in rows[1:]], delimiter, note)
+    lines, rows = array("q"), list[list[str]]()
+    for number, fields in found_rows:
+        if not fields:  # refused at once: a file may have millions of blank lines
+            raise _uneven(path, number, fields, header)
+        lines.append(number)
+        rows.append(fields)
+    if len(rows) > 1 and len(rows[-1]) < len(header) and not whole:
+        rows.pop()
+        note = f"{note} {path.name} breaks off in line {lines.pop()}, which is left out.".strip()
+    _square(path, header, lines, rows)
+    return _Sheet(path, first, header, np.array(lines, dtype=np.intp), rows, delimiter, note)
+
+
+def _taken(texts: list[str]) -> Iterator[str]:
+    """All of them, each of which is then forgotten."""
+    texts.reverse()
+    while texts:
+        yield texts.pop()
 
 
 def _table(texts: Sequence[str], delimiter: str) -> FloatArray | None:
@@ -145,23 +168,28 @@ def _table(texts: Sequence[str], delimiter: str) -> FloatArray | None:
     return np.ascontiguousarray(table.T) if len(table) == len(texts) and np.isfinite(table).all() else None
 
 
-def _square(path: Path, header: list[str], rows: Sequence[tuple[int, list[str]]]) -> None:
+def _uneven(path: Path, line: int, fields: list[str], header: list[str]) -> ProblemError:
+    count = len(header)
+    return ProblemError(
+        f"{path} line {line} has {len(fields)} fields and the header {count}; leave missing values empty"
+    )
+
+
+def _square(path: Path, header: list[str], lines: Sequence[int], rows: Sequence[list[str]]) -> None:
     """Take what a delimiter at the end of lines adds, a column without name or value, from header and rows."""
-    while header and not header[-1] and all(not "".join(fields[len(header) - 1 :]).strip() for _, fields in rows):
+    while header and not header[-1] and all(not "".join(fields[len(header) - 1 :]).strip() for fields in rows):
         header.pop()
-    for line, fields in rows:
+    for line, fields in zip(lines, rows, strict=True):
         while len(fields) > len(header) and not fields[-1].strip():
             fields.pop()
         if len(fields) != len(header):
-            raise ProblemError(
-                f"{path} line {line} has {len(fields)} fields and the header {len(header)}; leave missing values empty"
-            )
+            raise _uneven(path, line, fields, header)
 
 
 def decoded(path: Path) -> tuple[str, str]:
     """The text of a file, and a note if it is not UTF-8 but Windows-1252, of which Latin-1 is a part."""
     try:
-        content = path.read_bytes()
+        content = regular(path).read_bytes()
     except OSError as error:
         raise unreadable(path, error) from None
     try:
@@ -181,9 +209,9 @@ def decoded(path: Path) -> tuple[str, str]:
 
 def columns_of(place: str, header: list[str], time: str, chosen: Iterable[str] | None) -> list[str]:
     """Names of the signal columns to read."""
-    for name in header:
-        if name and header.count(name) > 1:
-            raise ProblemError(f"{place} has {header.count(name)} columns named {name!r}; rename or remove all but one")
+    name, count = next(iter(Counter(filter(None, header)).most_common(1)), ("", 0))
+    if count > 1:
+        raise ProblemError(f"{place} has {count} columns named {name!r}; rename or remove all but one")
     if time not in header:
         raise ProblemError(
             f"{place} has no time column {time!r}; it has {listing(header)}: name one of them with time="
@@ -192,22 +220,22 @@ def columns_of(place: str, header: list[str], time: str, chosen: Iterable[str] |
         if "" in header:
             raise ProblemError(f"{place} has no name for column {header.index('') + 1}; name it, or use signals=")
         return [name for name in header if name != time]
-    names = list(chosen)
+    names, known = list(chosen), set(header)
     for name in names:
-        if not name or name not in header:
+        if not name or name not in known:
             raise ProblemError(f"{place} has no column {name!r}; it has {listing(header)}")
     return names
 
 
 def units_of(
-    place: str, header: list[str], fields: list[str], columns: list[str], said: Container[str] = ()
+    place: str, places: Mapping[str, int], fields: list[str], columns: list[str], said: Container[str] = ()
 ) -> dict[str, str] | None:
     """Unit of each column that has one, by the row below the header; None if that is a row of samples."""
-    if not fields[header.index(columns[0])].strip() or any(map(is_number, fields)):
+    if not fields[places[columns[0]]].strip() or any(map(is_number, fields)):
         return None
     units = {}
     for name in columns:
-        unit = fields[header.index(name)].strip().strip("[]()").strip()
+        unit = fields[places[name]].strip().strip("[]()").strip()
         if not unit or name in said:
             continue
         if not is_unit(unit):

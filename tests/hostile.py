@@ -1,0 +1,178 @@
+"""Broken files, random declarations and struck commands: what becomes of them.
+
+``python -m tests.hostile 50`` tries so many of each kind (files are ten times as many), and a kill for every five.
+``--only files`` leaves out the others, ``--seed 2`` draws other ones, and ``--markdown FILE`` writes the table.
+The exit status is 1 if one ended otherwise than by an answer or a refusal in a sentence.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import signal
+import sys
+import tempfile
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import NoReturn
+
+sys.path.insert(0, str(Path(__file__).parent))  # helpers of tests import each other by name
+
+import broken_files
+import nonsense
+from test_fuzz import CALLBACKS
+
+from spookid import ProblemError
+from tests import declarations, kills
+
+OUTCOMES = ("read", "refused", "foreign", "hang", "over memory")
+LONGEST, MOST = 10.0, 1e9
+"""Seconds of a processor, and bytes, that one case may take."""
+Case = tuple[str, Callable[[], object]]
+"""What kind it is, and what is tried."""
+
+
+def file(chance: Random, folder: Path) -> Case:
+    """Reading a file that something has happened to."""
+    kind, content = broken_files.broken(chance)
+    return kind, lambda: broken_files.READERS[kind].read(folder, content)
+
+
+def arguments(chance: Random, folder: Path) -> Case:
+    """A declaration with a wrong argument."""
+    make, right, use = nonsense.cases()[chance.choice(sorted(nonsense.cases()))]
+    names = sorted(set(right) - CALLBACKS)  # what users' own functions raise is theirs
+    wrong = {chance.choice(names): chance.choice(nonsense.NONSENSE)} if names else {}
+    return "arguments", lambda: use(make(**{**right, **wrong}))
+
+
+def mechanism(chance: Random, folder: Path) -> Case:
+    """A few iterations of a random problem."""
+    return "mechanisms", lambda: declarations.solved(chance)
+
+
+TRIALS = {"files": file, "arguments": arguments, "mechanisms": mechanism}
+
+
+def late(*_: object) -> NoReturn:
+    """What a signal does at a case that takes too long."""
+    raise TimeoutError("hang")
+
+
+def outcome(run: Callable[[], object]) -> tuple[str, str]:
+    """How a case ended, and what there is to say of it."""
+    signal.setitimer(signal.ITIMER_PROF, LONGEST)
+    try:
+        run()
+        how, told = "read", ""
+    except ProblemError as error:
+        lines = str(error).splitlines()
+        how, told = ("refused", "") if len(lines) == 1 else ("foreign", repr(str(error)))
+    except TimeoutError as error:
+        how, told = "hang", str(error)
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        how, told = "foreign", f"{type(error).__name__}: {str(error)[:200]!r} {last.filename}:{last.lineno}"
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    if 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > MOST:
+        how = "over memory"
+    return how, told
+
+
+def work(pipe: int, trial: str, numbers: range, seed: int) -> None:
+    """Try cases until one takes too much memory; two lines for each."""
+    warnings.simplefilter("ignore")
+    signal.signal(signal.SIGPROF, late)
+    with open(pipe, "w") as told, tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as nowhere:
+        sys.stdout = nowhere
+        for i in numbers:
+            row, run = TRIALS[trial](Random(f"{seed} {i}"), Path(folder))
+            told.write(f"{row}\tbegan\n")
+            told.flush()
+            how, words = outcome(run)
+            told.write(f"{row}\t{how}\t{i}: {words.encode('unicode_escape').decode()}\n")
+            told.flush()
+            if how == "over memory":
+                return
+
+
+def tried(trial: str, count: int, seed: int) -> Counter[tuple[str, str]]:
+    """Kinds and outcomes of so many cases; the others go on where one ends its process."""
+    found, at = Counter[tuple[str, str]](), 0
+    while at < count:
+        here, there = os.pipe()
+        if not (child := os.fork()):
+            os.close(here)
+            work(there, trial, range(at, count), seed)
+            os._exit(0)
+        os.close(there)
+        row, how = trial, ""
+        with open(here) as told:
+            for line in told:
+                row, how, *words = line.rstrip("\n").split("\t")
+                at += how == "began"
+                found[row, how] += how != "began"
+                if how in OUTCOMES[2:]:
+                    kills.say(f"{trial} {seed} {row} {how} {' '.join(words)}")
+        _, status = os.waitpid(child, 0)
+        if how == "began":
+            found[row, "foreign"] += 1
+            kills.say(f"{trial} {seed} {row} foreign {at - 1}: its process ended with {status}")
+    return found
+
+
+def table(found: Counter[tuple[str, str]]) -> str:
+    """A row for each kind."""
+    rows = [("kind", "tried", *OUTCOMES)]
+    for row in dict.fromkeys(row for row, how in found if how in OUTCOMES):
+        counts = [found[row, how] for how in OUTCOMES]
+        rows.append((row, *map(str, [sum(counts), *counts])))
+    rows.insert(1, ("---",) * len(rows[0]))
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+PAGE = """# How hard is spookid to break?
+
+Files of every format are damaged at random, declarations get wrong arguments, random mechanisms are solved, and
+commands are struck by signals. Each case has to end by an answer, or by a refusal in one sentence, within {longest:g} s
+of a processor and 1 GB. The columns count how cases ended; *foreign* is any other exception, or the end of the process.
+
+{table}
+
+{kills}
+"""
+
+
+def main() -> int:
+    """Of the command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("count", nargs="?", type=int, default=50)
+    parser.add_argument("--only", nargs="+", choices=[*TRIALS, "kills"], default=[*TRIALS, "kills"])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--markdown", type=Path)
+    asked = parser.parse_args()
+    found, struck = Counter[tuple[str, str]](), "No command was struck."
+    for trial in TRIALS:
+        if trial in asked.only:
+            found += tried(trial, asked.count * (10 if trial == "files" else 1), asked.seed)
+    defects = 0
+    if "kills" in asked.only:
+        with tempfile.TemporaryDirectory() as folder:
+            count = max(asked.count // 5, 1)
+            defects = kills.study(count, list(kills.COMMANDS), asked.seed, Path(folder)).total()
+        struck = f"Commands were struck {count} times at random moments; {defects} of these left a defect."
+    page = PAGE.format(longest=LONGEST, table=table(found), kills=struck)
+    kills.say(page)
+    if asked.markdown:
+        asked.markdown.write_text(page)
+    return int(bool(defects or any(found[key] for key in found if key[1] in OUTCOMES[2:])))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
