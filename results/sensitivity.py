@@ -193,14 +193,14 @@ def figure_6() -> None:
     """Twin against the step and the compliance."""
     step = swept("release_step", "release", {**BOTH, "step": STEPS})
     soft = swept("release_compliance", "release", {**JOINTS, "epsilon": [1e-8, *COMPLIANCES]})
-    title = "Twin (κ = 100; compliance at h = 10 ms)"
+    title = "Synthetic data (κ = 100; compliance at h = 10 ms)"
     save("6", sheet([(step, "step", STEP), (soft, "epsilon", COMPLIANCE)], SHOWN["release"], title), [step, soft])
 
 
 def figure_7() -> None:
     """Twin against the state weight."""
     weight = swept("release_weight", "release", {**BOTH, "state_weight": WEIGHTS["release"]})
-    save("7", sheet([(weight, "state_weight", WEIGHT)], SHOWN["release"], "Twin (h = 10 ms)"), [weight])
+    save("7", sheet([(weight, "state_weight", WEIGHT)], SHOWN["release"], "Synthetic data (h = 10 ms)"), [weight])
 
 
 def figure_g12() -> None:
