@@ -62,8 +62,8 @@ def correlated_noise(work: Work, white: Fit) -> tuple[Correlated | None, Fit]:
     if not intervals:
         return None, white
     sought = {
-        sensor: Parameter(f"correlation_time_{sensor.signals[0]}", 3 * dt, lower=dt / _ONCE, unit="s")
-        for sensor, dt in intervals.items()
+        sensor: Parameter(f"correlation_time_{i}", 3 * dt, lower=dt / _ONCE, unit="s")
+        for i, (sensor, dt) in enumerate(intervals.items())
     }
     sensors = [varied(s, correlation_time=sought[s]) if s in sought else s for s in problem.observations]
     try:
