@@ -164,8 +164,8 @@ def rows(draws: list[dict[str, object]]) -> Iterator[str]:
     count = len({draw["seed"] for draw in draws})
     yield TITLE
     yield ""
-    yield f"{count} seeds, {len(draws)} fits with all defaults, by `python results/truth_pooled.py`. Models are right: a"
-    yield "warning is a false alarm, but for outliers and saturated samples, which are faults of the data."
+    yield f"{count} seeds, {len(draws)} fits with all defaults, by `python results/truth_pooled.py`. Models are right:"
+    yield "a warning is a false alarm, but for outliers and saturated samples, which are faults of the data."
     yield ""
     yield "| twin | fits | hold the truth | rms of z | warned | deterministic | correlated | CPU [s] | warnings |"
     yield "|---|---|---|---|---|---|---|---|---|"
