@@ -164,8 +164,9 @@ def rows(draws: list[dict[str, object]]) -> Iterator[str]:
     count = len({draw["seed"] for draw in draws})
     yield TITLE
     yield ""
-    yield f"{count} seeds, {len(draws)} fits with all defaults, by `python results/truth_pooled.py`. Models are right: a"
-    yield "warning is a false alarm, but for outliers and saturated samples, which are faults of the data."
+    yield f"{count} seeds, {len(draws)} fits with all defaults, by `python results/truth_pooled.py`. Models are right:"
+    yield "a warning is a false alarm, but for outliers and saturated samples, which are faults of the data."
+    yield "Rows of the mass on a spring share their random forces seed by seed: they are not independent."
     yield ""
     yield "| twin | fits | hold the truth | rms of z | warned | deterministic | correlated | CPU [s] | warnings |"
     yield "|---|---|---|---|---|---|---|---|---|"

@@ -64,11 +64,17 @@ def choose_estimator(work: Work, first: Fit) -> Fit:
         return chosen(Choice("noise", doubt))
     if first.likelihood.carry is not None:  # what two estimators differ by is known at their ends
         return choose_estimator(work, work.finished(first))
-    found, last = correlated_noise(work, first)
+    try:
+        found, last = correlated_noise(work, first)
+        if found is not None and last.result.status is not Status.INTERRUPTED:
+            own = with_correlation(problem, found.times)
+            last = lasting = work.run(own, Start(first.result), last)
+    except KeyboardInterrupt:
+        return first.with_(status=Status.INTERRUPTED, detail="while correlated noise was tried")
+    if last.result.status is Status.INTERRUPTED:
+        return first.with_(status=Status.INTERRUPTED, detail="while correlated noise was tried")
     if found is not None:
         work.remarks.append(lambda solution: solution.with_findings(lambda: [found.finding]))
-        own = with_correlation(problem, found.times)
-        last = lasting = work.run(own, Start(first.result), last)
         random = [noise for noise in lasting.result.noise if noise.kind == "disturbance" and noise.unit != "m/s"]
         if lasting.result.status is Status.CONVERGED and (doubt := first.clock.time(partial(_doubt, lasting, random))):
             work.problem = own

@@ -25,7 +25,7 @@ from spookid.solvers.status import Status
 from spookid.statistics.whiteness import FALSE_ALARMS
 
 _ONCE = math.log(20)
-"""Times that a sample interval may be longer than a correlation time: of less no two samples tell."""
+"""Sample intervals over the least correlation time that is sought: neighbours are correlated by 5 % then."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class Correlated:
     @property
     def words(self) -> str:
         """What was found."""
-        parts = [f"{signal} over {1000 * tau:.2g} ms" for signal, tau in self.times.items()]
+        parts = [f"{signal} over {1000 * tau:.3g} ms" for signal, tau in self.times.items()]
         return f"noise of {', '.join(parts)}"
 
     @property
@@ -48,7 +48,7 @@ class Correlated:
         """What a user should know."""
         evidence = {"correlation_times": dict(self.times), "log_likelihood": self.gain}
         several = "sensors" if len(self.times) > 1 else "the sensor"
-        listed = ", ".join(f"of {signal} over {1000 * tau:.2g} ms" for signal, tau in self.times.items())
+        listed = ", ".join(f"of {signal} over {1000 * tau:.3g} ms" for signal, tau in self.times.items())
         effect = f"The noise of {several} is correlated: {listed} (log-likelihood {self.gain:+.0f} over white noise)."
         least = min(self.times.values())
         advice = f"Declare it: correlation_time={least:.2g} of the sensor, or a Parameter."
@@ -62,8 +62,8 @@ def correlated_noise(work: Work, white: Fit) -> tuple[Correlated | None, Fit]:
     if not intervals:
         return None, white
     sought = {
-        sensor: Parameter(f"correlation_time_{sensor.signals[0]}", 3 * dt, lower=dt / _ONCE, unit="s")
-        for sensor, dt in intervals.items()
+        sensor: Parameter(f"correlation_time_{i}", 3 * dt, lower=dt / _ONCE, unit="s")
+        for i, (sensor, dt) in enumerate(intervals.items())
     }
     sensors = [varied(s, correlation_time=sought[s]) if s in sought else s for s in problem.observations]
     try:
