@@ -307,6 +307,18 @@ OF_COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
         **_ALONG,
         "--out": flag("CSV with predicted and measured efforts", "FILE.csv"),
     },
+    "card": {
+        "result": flag("folder of results", "RESULT"),
+        "--problem": _ALONG["--problem"],
+        "--out": flag("the card, JSON", "FILE.json", required=True),
+    },
+    "verify": {
+        "card": flag("what spookid card has written", "CARD"),
+        "log": flag("another log: CSV, or any file that Recording.from_file reads", "LOG"),
+        **{name: _ALONG[name] for name in ("--problem", "--time", *_LOG)},
+        "--false-alarms": flag("rate of alarms at an unchanged device (default: 0.01)", "RATE", type=_amount),
+        "--out": flag("what was found, JSON", "FILE.json"),
+    },
     "randomize": {
         "result": flag("folder of results", "RESULT"),
         "--problem": _ALONG["--problem"],

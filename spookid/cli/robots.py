@@ -43,7 +43,7 @@ from spookid.tables.table import Table, seconds
 def new(arguments: Namespace, interruption: Interruption) -> Exit:
     """Write a problem file for a robot and a log of it."""
     out = Path(arguments.out)
-    _check_out(out, ".py", "a problem is a Python file")
+    check_out(out, ".py", "a problem is a Python file")
     if out.exists():
         raise ProblemError(f"{out} is there already, and may have been changed by hand; remove it or give another name")
     robot = _robot(arguments, arguments.robot)
@@ -126,11 +126,11 @@ def _servos(arguments: Namespace, result: Solution) -> tuple[ServoActuator, ...]
     wanted = arguments.problem or arguments.signal or arguments.to is None
     if not wanted and not (source and Path(source.partition("::")[0]).is_file()):
         return ()
-    problem = _problem(arguments, result)
+    problem = problem_of(arguments, result)
     return servos(problem, result, dict(arguments.signal)) if wanted or problem.model.servos else ()
 
 
-def _check_out(out: Path | None, ending: str, kind: str) -> None:
+def check_out(out: Path | None, ending: str, kind: str) -> None:
     """Refuse a file that cannot be written, before there is something to lose."""
     if out is not None and out.suffix != ending:
         raise ProblemError(f"--out {out}: {kind}; give a name that ends in {ending}")
@@ -149,12 +149,12 @@ def payload(arguments: Namespace, interruption: Interruption) -> Exit:
     """Find a payload, print it, and write it if there is a file."""
     began = time.perf_counter()
     out = None if arguments.out is None else Path(arguments.out)
-    _check_out(out, ".json", "a payload is written as JSON")
+    check_out(out, ".json", "a payload is written as JSON")
     result = exports.load(arguments.result)
-    problem = _problem(arguments, result)
+    problem = problem_of(arguments, result)
     calibration = None if arguments.calibration is None else ArmKnowledge.load(arguments.calibration)
     log = opened(Path(arguments.log), dict(arguments.units), arguments.topics)
-    recording = _recording(log, arguments.time, problem)
+    recording = recording_of(log, arguments.time, problem)
     loaded = time.perf_counter()
     found = find(
         problem,
@@ -179,11 +179,11 @@ def payload(arguments: Namespace, interruption: Interruption) -> Exit:
 def predict(arguments: Namespace, interruption: Interruption) -> Exit:
     """Predict what motors do along a log, print how far off it is from what was measured, and write it."""
     out = None if arguments.out is None else Path(arguments.out)
-    _check_out(out, ".csv", "efforts are written as CSV")
+    check_out(out, ".csv", "efforts are written as CSV")
     result = exports.load(arguments.result)
-    problem = _problem(arguments, result)
+    problem = problem_of(arguments, result)
     log = opened(Path(arguments.log), dict(arguments.units), arguments.topics)
-    recording = _recording(log, arguments.time, problem, {motor.signal for motor in problem.model.motors})
+    recording = recording_of(log, arguments.time, problem, {motor.signal for motor in problem.model.motors})
     values = {**result.values, **dict(arguments.set)}
     found = inverse_dynamics(problem, values, recording, cutoff=arguments.cutoff)
     kinds = {"predicted": found.efforts, "measured": found.measured_efforts}
@@ -206,7 +206,7 @@ def randomize(arguments: Namespace, interruption: Interruption) -> Exit:
     if files is not None and files.exists():
         raise ProblemError(f"--files {files} is there already; remove it or give another name")
     result = exports.load(arguments.result)
-    problem = _problem(arguments, result)
+    problem = problem_of(arguments, result)
     draws = draw(problem, result, arguments.count, arguments.seed)
     draws.save(out)
     terminal.say(f"{draws}\n\nWritten to {out}")
@@ -221,7 +221,7 @@ def randomize(arguments: Namespace, interruption: Interruption) -> Exit:
     return Exit.DONE
 
 
-def _problem(arguments: Namespace, result: Solution) -> Problem:
+def problem_of(arguments: Namespace, result: Solution) -> Problem:
     """That of the results, from the file that was solved or the one that is given."""
     source = arguments.problem or result.source
     if not source:
@@ -241,7 +241,7 @@ def _problem(arguments: Namespace, result: Solution) -> Problem:
     return problem
 
 
-def _recording(log: Log, stamps: str | None, problem: Problem, without: Collection[str] = frozenset()) -> Recording:
+def recording_of(log: Log, stamps: str | None, problem: Problem, without: Collection[str] = frozenset()) -> Recording:
     """The signals of the problem's sensors and motors; those that it can do ``without`` are 0 if they are not there."""
     wanted = list(dict.fromkeys([*(c.signal for c in problem.channels), *problem.model.signals]))
     signals = [name for name in wanted if name in log.columns or name not in without]
