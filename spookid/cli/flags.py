@@ -270,6 +270,7 @@ OF_COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
         "log": flag("what was recorded: CSV, or any file that Recording.from_file reads", "LOG", nargs="?"),
         **_ROBOT,
         **_LOG,
+        "--rate": flag("samples per second of a text without a column of times [Hz]", "HZ", type=_amount),
         "--gain": flag(_GAIN, "JOINT=VALUE", type=_pair, default=[], **SEVERAL),
         "--out": flag("the problem file", "FILE.py", required=True),
     },

@@ -52,8 +52,9 @@ def new(arguments: Namespace, interruption: Interruption) -> Exit:
     matched = made.matched
     what = f"{len(matched.positions)} positions" if log else "no log yet"
     driven = f", {len(matched.efforts)} of them with a {matched.effort}" if log and matched.efforts else ""
+    driven += f", {len(matched.commands)} of them with commands of a servo" if log and matched.commands else ""
     terminal.say(f"Written to {out}: {len(robot.bodies)} bodies, {len(robot.joints)} joints, {what}{driven}")
-    for notice in [*robot.notices, *made.notices, *_complaints(made.held, dict(matched.unused))]:
+    for notice in [*made.notices, *_complaints(made.held, dict(matched.unused))]:
         terminal.complain(notice)
     return Exit.DONE
 
@@ -61,8 +62,10 @@ def new(arguments: Namespace, interruption: Interruption) -> Exit:
 def _log(arguments: Namespace) -> Log | None:
     """What was recorded, if that is given."""
     if arguments.log is not None:
-        return opened(Path(arguments.log), dict(arguments.units), arguments.topics)
-    for flag, said in (("--units", [name for name, _ in arguments.units]), ("--topics", arguments.topics)):
+        return opened(Path(arguments.log), dict(arguments.units), arguments.topics, arguments.rate)
+    rate = [] if arguments.rate is None else [arguments.rate]
+    units = [name for name, _ in arguments.units]
+    for flag, said in (("--units", units), ("--topics", arguments.topics), ("--rate", rate)):
         if said:
             raise ProblemError(f"{flag} {said[0]}: {flag[2:]} are those of a log; give LOG, too")
     return None
@@ -78,6 +81,7 @@ def _asked(arguments: Namespace) -> str:
         "--units": [f"{name}={unit}" for name, unit in arguments.units],
         "--gain": [f"{name}={value:g}" for name, value in arguments.gain],
     }
+    words += [] if arguments.rate is None else ["--rate", f"{arguments.rate:g}"]
     for flag, values in lists.items():
         words += [flag, *values] if values else []
     return shlex.join(words)
