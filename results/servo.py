@@ -1,15 +1,16 @@
-"""A servo from commands and positions: `python results/servo.py` writes servo.md. Needs `SPOOKID_DATA`; 5 minutes.
+"""A servo from commands and positions: `python results/servo.py` writes servo.md. Needs `SPOOKID_DATA`; 10 minutes.
 
 Each recording is simulated whole from its first sample, with the commands and the supply as the only inputs, once with
-all recordings fitted and once with itself left out. The second law is a drive of this script's own: friction of the
-gears grows with the effort that they transmit.
+all recordings fitted and once with itself left out. Laws of friction are those of `docs/howto/servos.md`. The fit of
+the first law is exported to MuJoCo and replayed there. `python results/servo.py M1 M3 M6` takes an hour.
 """
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
-import casadi as ca
+import mujoco
 import numpy as np
 
 HERE = Path(__file__).parent
@@ -24,8 +25,10 @@ from spookid import (  # noqa: E402
     Body,
     DCDrive,
     Estimate,
+    GearFriction,
     Hinge,
     HingeAngle,
+    Load,
     Model,
     Parameter,
     Problem,
@@ -33,50 +36,83 @@ from spookid import (  # noqa: E402
     Servo,
     Solution,
     gravity,
+    robots,
 )
+from spookid.studies import ladder  # noqa: E402
 
-K_l = Parameter("K_l", 0.1, lower=0, upper=1, note="friction per effort that the gears transmit")
-MASS, LENGTH, WIDTH = 0.49, 0.1, 0.02  # kg, m; rad/s over which friction of the gears turns
+K_m = Parameter("K_m", 0.2, lower=0, upper=1, note="friction per effort of the motor")
+K_e = Parameter("K_e", 0.1, lower=0, upper=1, note="friction per effort of the weight")
+c_s = Parameter("c_s", 0.01, lower=0, upper=1, unit="N m", note="stiction")
+v_s = Parameter("v_s", 2.0, lower=0.05, upper=10, unit="rad/s", note="Stribeck velocity")
+Q_m = Parameter("Q_m", 1.5, lower=0, upper=20, unit="1/(N m)", note="friction per squared effort of the motor")
+Q_e = Parameter("Q_e", 1.5, lower=0, upper=20, unit="1/(N m)", note="friction per squared effort of the weight")
+MASS, LENGTH = 0.49, 0.1  # kg, m
 ANCHORS = {"published M1": 58, "published M6": 38, "own least squares, M1 with delay": 45, "M6 with delay": 24.5}
 
 
-class Geared(Servo):
-    """A servo whose gears rub by K_l |τ_m − τ_e|, with τ_e the effort of gravity (M3 of Duclusaud et al. 2024)."""
-
-    def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
-        motor = super().effort(position, rate, inputs)
-        weight = -MASS * 9.81 * LENGTH * ca.sin(position)
-        return motor - K_l * ca.sqrt((motor - weight) ** 2 + 1e-4) * ca.tanh(rate / WIDTH)
-
-    def expressions(self, coordinates: int = 0) -> list[ca.SX]:
-        return [*super().expressions(coordinates), K_l]
+def friction(law: str) -> list[Load]:
+    """Gear friction of a law; M1 is that of the joint."""
+    if law == "M1":
+        return []
+    if law == "M3":
+        return [GearFriction(declared.c, motor=K_m, external=K_m)]
+    rest = dict(stiction=c_s, stribeck_velocity=v_s, motor_square=Q_m, external_square=Q_e)
+    return [GearFriction(declared.c, motor=K_m, external=K_e, **rest, rounding=0.3)]
 
 
-def lifting(kind: type[Servo], recordings: list[Recording]) -> Problem:
-    """The problem of `problems/servo_xl330.py` with a kind of drive."""
-    arm, y = Body("arm", mass=MASS, inertia=(1e-6, 1e-6, 1e-6)), dict(x=(0, 1, 0), y=(0, 0, -1))
-    d = declared
-    joint = Hinge(
-        "joint",
-        GROUND.frame(**y),
-        arm.frame(at=(0, 0, LENGTH), **y),
-        armature=d.armature,
-        viscous=d.b,
-        coulomb=d.c,
-    )
+def lifting(law: str, recordings: list[Recording]) -> Problem:
+    """The problem of `problems/servo_xl330.py` with a law of friction."""
+    arm, y, d = Body("arm", mass=MASS, inertia=(1e-6, 1e-6, 1e-6)), dict(x=(0, 1, 0), y=(0, 0, -1)), declared
+    rubs = dict(viscous=d.b, coulomb=d.c if law == "M1" else 0, loads=friction(law))
+    frames = GROUND.frame(**y), arm.frame(at=(0, 0, LENGTH), **y)
+    joint = Hinge("joint", *frames, armature=d.armature, **rubs)
     drive = DCDrive(torque_constant=d.k, resistance=d.R, supply="vin")
-    servo = kind(joint, "goal", kp=d.GAIN, gain="kp", offset=-d.zero, drive=drive, enabled="on", delay=d.delay)
+    servo = Servo(joint, "goal", kp=d.GAIN, gain="kp", offset=-d.zero, drive=drive, enabled="on", delay=d.delay)
     model = Model([arm], [joint], [servo], gravity=gravity(9.81))
     return Problem("servo", model, recordings, [HingeAngle(joint, "q", offset=d.zero)], step=d.STEP, estimator="hard")
 
 
-def replayed(kind: type[Servo], solution: Solution, recording: Recording) -> float:
-    """Mean absolute error of a free simulation [mrad]."""
-    shown = recording.signal("q")
-    problem = lifting(kind, [recording])
-    start = {"joint": float(shown[0]) - solution["zero"].estimate}
-    simulated = problem.simulate(solution.values, initial=start)
-    return 1e3 * float(np.mean(np.abs(np.interp(recording.t, simulated.t, simulated.signal("q")) - shown)))
+XML = f"""<mujoco model="servo">
+  <option timestep="0.001" integrator="implicitfast"/>
+  <worldbody><body name="arm">
+    <joint name="joint" axis="0 1 0"/><inertial pos="0 0 {-LENGTH}" mass="{MASS}" diaginertia="1e-6 1e-6 1e-6"/>
+  </body></worldbody>
+</mujoco>
+"""
+
+
+def error(t: np.ndarray, angles: np.ndarray, recording: Recording) -> float:
+    """Mean absolute error of a simulation [mrad]."""
+    return 1e3 * float(np.mean(np.abs(np.interp(recording.t, t, angles) - recording.signal("q"))))
+
+
+def replayed(solution: Solution, recording: Recording) -> tuple[float, float]:
+    """Errors in this package and in MuJoCo with the exported servo; its supply is constant there [mrad]."""
+    problem, zero = lifting("M1", [recording]), solution["zero"].estimate
+    start = float(recording.signal("q")[0]) - zero
+    simulated = problem.simulate(solution.values, initial={"joint": start})
+    names = {"armature": declared.armature, "viscous": declared.b, "coulomb": declared.c}
+    with tempfile.TemporaryDirectory() as folder:
+        source, path = Path(folder) / "servo.xml", Path(folder) / "identified.xml"
+        source.write_text(XML, encoding="utf-8")
+        robot = robots.read(source).with_(joints={"joint": names})
+        (drive,) = robots.servos(problem, solution)
+        values = {parameter.name: solution[parameter.name].estimate for parameter in names.values()}
+        robot.write(path, values, servos=[drive])
+        model = mujoco.MjModel.from_xml_path(str(path))
+    data, t = mujoco.MjData(model), recording.t - recording.t[0]
+    data.qpos[0] = start
+    times = np.arange(0, t[-1], model.opt.timestep)
+    gains, damping, angles = (model.actuator_gainprm.copy(), model.actuator_biasprm.copy()), model.dof_damping[0], []
+    for i in np.searchsorted(t, times, side="right") - 1:
+        on = recording.signal("on")[i]  # a drive that lets go has no back-EMF
+        model.actuator_gainprm[:], model.actuator_biasprm[:] = (on * one for one in gains)
+        model.dof_damping[0] = damping - (1 - on) * drive.back_emf
+        data.ctrl[0] = recording.signal("goal")[i]
+        angles.append(data.qpos[0] + zero)
+        mujoco.mj_step(model, data)
+    own = error(simulated.t, simulated.signal("q"), recording)
+    return own, error(times + recording.t[0], np.array(angles), recording)
 
 
 def shown(one: Estimate) -> str:
@@ -84,39 +120,59 @@ def shown(one: Estimate) -> str:
     return f"{one.estimate:.4g}" + (" (at its bound)" if one.at_bound else f" ± {one.std_err:.2g}")
 
 
-def main() -> None:
+def table(columns: dict[str, list[float]], names: list[str]) -> list[str]:
+    """Errors by recording, and their means."""
+    lines = [f"| recording | {' | '.join(columns)} |", f"|---|{'---:|' * len(columns)}"]
+    for i, name in enumerate(names):
+        lines.append(f"| {name} | {' | '.join(f'{c[i]:.1f}' for c in columns.values())} |")
+    return [*lines, f"| mean | {' | '.join(f'{np.mean(c):.1f}' for c in columns.values())} |"]
+
+
+def main(laws: list[str]) -> None:
     every = [measured(f"xl330_kp{gain}_{name}") for gain in (100, 400) for name in SERVO]
-    columns, estimates = {}, {}
-    for law, kind in (("Coulomb, viscous", Servo), ("with gear friction", Geared)):
-        whole = lifting(kind, every).solve()
-        estimates[law] = {name: one for name, one in whole.parameters.items()}
-        columns[law] = [replayed(kind, whole, one) for one in every]
-        left = [lifting(kind, [one for one in every if one is not out]).solve() for out in every]
-        columns[f"{law}, left out"] = [replayed(kind, fit, one) for fit, one in zip(left, every, strict=True)]
+    names = [one.name.removeprefix("xl330_") for one in every]
+    found = ladder({law: lifting(law, every) for law in laws})
+    columns = {}
+    for rung in found.rungs:
+        columns[rung.name] = [1e3 * rung.fitted[one.name] for one in every]
+        columns[f"{rung.name}, left out"] = [1e3 * rung.left_out[one.name] for one in every]
+    first = found.rungs[0].solution
+    replays = np.array([replayed(first, one) for one in every]).T.tolist()
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True).stdout
     lines = [
         "# A servo from commands and positions",
         "",
         "A Dynamixel XL330 lifts a known load; its torque is not measured. The fit uses commands, positions and the",
         "supply voltage of eight recordings, with deterministic dynamics. The table has the mean absolute error of",
-        "free simulations of whole recordings, in mrad.",
+        "free simulations of whole recordings, in mrad. M1 has Coulomb and viscous friction, M3 friction that grows",
+        "with the effort of the gears: [laws](../docs/howto/servos.md).",
         "",
-        f"| recording | {' | '.join(columns)} |",
-        f"|---|{'---:|' * len(columns)}",
+        *table(columns, names),
+        "",
+        *(f"- {step.verdict}" for step in found.steps),
+        "",
+        "Others on the same recordings, as `shared/data/servo-xl330` has them:",
+        "",
+        *(f"- {name}: {value} mrad" for name, value in ANCHORS.items()),
+        "",
+        "## Replay in MuJoCo",
+        "",
+        "`robot.write` exports M1 as an actuator of MJCF, with the mean supply of each recording. Errors in mrad:",
+        "",
+        *table({"spookid": replays[0], "MuJoCo": replays[1]}, names),
+        "",
+        "## Estimates",
+        "",
+        f"| parameter | {' | '.join(laws)} | unit |",
+        "|---|" + "---|" * (len(laws) + 1),
     ]
-    for i, one in enumerate(every):
-        lines.append(f"| {one.name.removeprefix('xl330_')} | {' | '.join(f'{c[i]:.1f}' for c in columns.values())} |")
-    lines.append(f"| mean | {' | '.join(f'{np.mean(c):.1f}' for c in columns.values())} |")
-    lines += ["", "Others on the same recordings, as `shared/data/servo-xl330` has them:", ""]
-    lines += [f"- {name}: {value} mrad" for name, value in ANCHORS.items()]
-    lines += ["", "| parameter | " + " | ".join(estimates) + " | unit |", "|---|" + "---|" * (len(estimates) + 1)]
-    for name, one in estimates["with gear friction"].items():
-        cells = [shown(e[name]) if name in e else "" for e in estimates.values()]
-        lines.append(f"| {name} | {' | '.join(cells)} | {one.unit} |")
+    for name, one in found.rungs[-1].solution.parameters.items():
+        fits = (rung.solution.parameters for rung in found.rungs)
+        lines.append(f"| {name} | {' | '.join(shown(e[name]) if name in e else '' for e in fits)} | {one.unit} |")
     lines += ["", "The resistance and the torque constant scale with the load's mass, which is taken as known."]
     lines += ["", f"Made by `python results/servo.py` at commit {commit.strip()}, spookid {spookid.__version__}."]
     (HERE / "servo.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:] or ["M1", "M3"])

@@ -146,6 +146,14 @@ with inertias that no body has is made again. With --to and --files each draw is
 robot's file of its own, which MuJoCo or another simulator loads.
 """
 _DOCTOR = "It ends with status 3 if a required package is missing or too old, or if the test fit fails.\n"
+_VERIFIED = """A card has estimates, covariance, noise, hashes of model and logs, versions, and the
+command that repeats the fit. The test holds the parameters, and estimates motion and
+noise of the log. Exit status 0 if it agrees, 3 if a parameter has changed: it is named,
+with the amount. Of logs of an unchanged device --false-alarms give an alarm.
+
+  spookid card results/arm --out arm.card.json
+  spookid verify arm.card.json today.csv
+"""
 _PLANNED = """Joint angles are Fourier series or splines from rest to rest, of mechanisms that
 their motors move in every way in which they can: arms, loops, robots that stand
 on contacts. Of these the motion of the trunk is planned, and legs follow. The
@@ -267,7 +275,7 @@ _DECLARED: tuple[Command, ...] = (
     Study(
         "ladder",
         "fit nested models in turn, and say which step pays by likelihood and prediction",
-        "studies.ladder:begin",
+        "studies.nested_models:begin",
         _NESTED,
         _FIT,
         {"--out": _optional("folder of the ladder (default: none is written)")},
@@ -308,6 +316,8 @@ _DECLARED: tuple[Command, ...] = (
         _CARRIED,
     ),
     Command("predict", "predict motor efforts along another log, without a new fit", "cli.robots:predict", _LIKE),
+    Command("card", "write what a fit found into one file, to verify logs with", "cli.cards:card", _VERIFIED),
+    Command("verify", "test whether a log agrees with a card, without a fit", "cli.cards:verify", _VERIFIED),
     Command("randomize", "draw parameters from their posterior, for simulators", "cli.robots:randomize", _DRAWN),
     Command(
         "watch",

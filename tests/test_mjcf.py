@@ -81,7 +81,7 @@ def test_motors_of_the_file(tmp_path: Path) -> None:
         ("a", "drive", 50),
         ("b", "b_motor", 1),
     ]
-    assert robot.notices == ("Not in the model: 1 actuator that is no motor of one joint.",)
+    assert robot.notices == ("Not among the motors: c_servo, which follow commands; declare each as a Servo.",)
     without = (
         path.read_text().replace('<geom type="mesh" mesh="m"/>', "").replace('<mesh name="m" file="nowhere.stl"/>', "")
     )

@@ -379,8 +379,8 @@ def test_controls_of_the_files_motors_drive_its_joints(tmp_path: Path, capsys: p
     log.write_text("t,a_drive,b_motor,a,servo\n" + "\n".join(rows))
     assert main(["new", str(robot), str(log), "--out", str(out)]) == 0
     told = capsys.readouterr()
-    assert "1 positions, 2 of them with a control" in told.out
-    assert "not used: servo (not known)" in told.err
+    assert "1 positions, 2 of them with a control, 1 of them with commands of a servo" in told.out
+    assert [(s.joint.name, s.command) for s in load_problem(out).model.servos] == [("c", "servo")]
     motors = load_problem(out).model.motors
     driven = [(m.joint.name, m.signal, float(m.gain), m.measured) for m in motors]
     assert driven == [("a", "a_drive", 12.345, False), ("b", "b_motor", 1.0, False)]
@@ -444,3 +444,101 @@ def test_torques_of_a_log_are_predicted(solved: Path, tmp_path: Path, capsys: py
     assert main(["predict", str(solved / "res"), str(bare)]) == 0
     assert "these are predicted, and not compared" in capsys.readouterr().err
     assert main(["predict", str(solved / "res"), str(log), "--out", "efforts.txt"]) == 2
+
+
+SERVOS = """<mujoco model="arm"><worldbody><body name="upper">
+  <joint name="j1" axis="0 1 0" damping="0.1"/><inertial pos="0 0 -0.1" mass="0.5" diaginertia="1e-3 1e-3 1e-3"/>
+  <body name="lower" pos="0 0 -0.2">
+    <joint name="j2" axis="0 1 0" damping="0.1"/><inertial pos="0 0 -0.1" mass="0.4" diaginertia="1e-3 1e-3 1e-3"/>
+  </body></body></worldbody>
+  <actuator><position name="a1" joint="j1" kp="20" kv="1.5" forcerange="-4 4" delay="0.01" nsample="8"/>
+  <velocity name="a2" joint="j2" kv="2"/></actuator></mujoco>"""
+
+
+def columns_of_two_joints(path: Path, header: str, *more: np.ndarray) -> Path:
+    """A log of two angles, and other columns before them."""
+    t = np.arange(0, 3, 0.01)
+    table = [*more, np.sin(3 * t), np.cos(2 * t), np.sin(3 * t + 0.1), np.cos(2 * t + 0.1)]
+    np.savetxt(path, np.column_stack(table), delimiter=",", header=header, comments="")
+    return path
+
+
+@pytest.mark.parametrize("commands", ["a1,a2", "j1_goal,j2_goal"])
+def test_servos_of_the_file_follow_commands_of_the_log(tmp_path: Path, commands: str) -> None:
+    pytest.importorskip("mujoco")
+    (tmp_path / "arm.xml").write_text(SERVOS, encoding="utf-8")
+    t = np.arange(0, 3, 0.01)
+    log = columns_of_two_joints(tmp_path / "log.csv", f"t,q1,q2,{commands}", t)
+    out = tmp_path / "arm.py"
+    assert main(["new", str(tmp_path / "arm.xml"), str(log), "--out", str(out)]) == 0
+    problem = load_problem(out)
+    first, second = problem.model.servos
+    assert [s.command for s in (first, second)] == commands.split(",")
+    assert (first.mode, second.mode) == ("position", "velocity")
+    assert float(first.limit) == 4
+    assert (problem.guess["j1_kp"], problem.guess["j1_kd"], problem.guess["j2_kp"]) == (20, 1.5, 2)
+    assert problem.guess["delay"] == 0.01
+    assert {"j1_armature", "j2_armature"} <= set(problem.guess)
+    assert main(["check", str(out)]) == 0
+
+
+def test_commands_of_a_urdf_are_those_of_servos(tmp_path: Path) -> None:
+    (tmp_path / "arm.urdf").write_text(ARM, encoding="utf-8")
+    t = np.arange(0, 3, 0.01)
+    log = columns_of_two_joints(tmp_path / "log.csv", "t,shoulder,elbow,shoulder_goal,elbow_cmd", t)
+    out = tmp_path / "arm.py"
+    assert main(["new", str(tmp_path / "arm.urdf"), str(log), "--out", str(out)]) == 0
+    assert [servo.command for servo in load_problem(out).model.servos] == ["shoulder_goal", "elbow_cmd"]
+
+
+def test_a_log_without_times_needs_a_rate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "arm.urdf").write_text(ARM, encoding="utf-8")
+    robot, names = str(tmp_path / "arm.urdf"), "shoulder,elbow,shoulder_effort,elbow_effort"
+    count = np.arange(300.0)
+    for header, more in ((names, ()), (f",{names}", (count,)), (f"Unnamed: 0,{names}", (count,))):
+        log, out = columns_of_two_joints(tmp_path / "log.csv", header, *more), tmp_path / f"arm_{len(header)}.py"
+        assert main(["new", robot, str(log), "--out", str(out)]) == 2
+        told = capsys.readouterr().err
+        assert "has no column of times" in told
+        assert ("counts rows" in told) is bool(more)
+        assert "say --rate HZ" in told
+        assert main(["new", robot, str(log), "--rate", "100", "--out", str(out)]) == 0
+        (recording,) = load_problem(out).recordings
+        np.testing.assert_allclose(recording.t, count / 100, atol=1e-12)
+        capsys.readouterr()
+
+
+def test_an_index_without_a_name_is_what_it_is(tmp_path: Path) -> None:
+    (tmp_path / "arm.urdf").write_text(ARM, encoding="utf-8")
+    names, t = "shoulder,elbow,shoulder_effort,elbow_effort", np.arange(0, 3, 0.01)
+    for header, more in ((f",{names}", (t,)), (f",t,{names}", (np.arange(300), t))):
+        log, out = columns_of_two_joints(tmp_path / "log.csv", header, *more), tmp_path / f"arm_{len(header)}.py"
+        assert main(["new", str(tmp_path / "arm.urdf"), str(log), "--out", str(out)]) == 0
+        np.testing.assert_allclose(load_problem(out).recordings[0].t, t, atol=1e-12)
+
+
+def test_a_joint_with_a_torque_and_no_position_is_held(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "arm.urdf").write_text(ARM, encoding="utf-8")
+    log = columns_of_two_joints(
+        tmp_path / "log.csv", "t,elbow,speed,shoulder_effort,elbow_effort", np.arange(0, 3, 0.01)
+    )
+    out = tmp_path / "arm.py"
+    assert main(["new", str(tmp_path / "arm.urdf"), str(log), "--out", str(out)]) == 0
+    told = capsys.readouterr().err
+    assert "no column for shoulder, slide: held at 0 in the file" in told
+    assert "shoulder_effort (drives shoulder, of which there is no position)" in told
+    assert [motor.joint.name for motor in load_problem(out).model.motors] == ["elbow"]
+
+
+def test_a_rate_is_of_text_alone(tmp_path: Path) -> None:
+    log = columns_of_two_joints(tmp_path / "log.csv", "a,b,c,d")
+    assert Recording.from_csv(log, rate=50).t[-1] == pytest.approx(299 / 50)
+    assert list(Recording.from_csv(log, rate=50).signals) == ["a", "b", "c", "d"]
+    (tmp_path / "units.csv").write_text("a,b\ndeg,m\n180,1\n90,2\n0,3\n", encoding="utf-8")
+    read = Recording.from_csv(tmp_path / "units.csv", rate=10)
+    np.testing.assert_allclose(read.t, [0, 0.1, 0.2])
+    np.testing.assert_allclose(read.signal("a"), [np.pi, np.pi / 2, 0])
+    with pytest.raises(ProblemError, match="has a column 'a'; leave rate out"):
+        Recording.from_csv(log, time="a", rate=50)
+    with pytest.raises(ProblemError, match="rate is -1"):
+        Recording.from_csv(log, rate=-1)

@@ -276,6 +276,7 @@ OF_COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
         "log": flag("what was recorded: CSV, or any file that Recording.from_file reads", "LOG", nargs="?"),
         **_ROBOT,
         **_LOG,
+        "--rate": flag("samples per second of a text without a column of times [Hz]", "HZ", type=_amount),
         "--gain": flag(_GAIN, "JOINT=VALUE", type=_pair, default=[], **SEVERAL),
         "--out": flag("the problem file", "FILE.py", required=True),
     },
@@ -316,6 +317,19 @@ OF_COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
         "log": flag("another log: CSV, or any file that Recording.from_file reads", "LOG"),
         **_ALONG,
         "--out": flag("CSV with predicted and measured efforts", "FILE.csv"),
+    },
+    "card": {
+        "result": flag("folder of results", "RESULT"),
+        "--force": FLAGS["--force"],
+        "--problem": _ALONG["--problem"],
+        "--out": flag("the card, JSON", "FILE.json", required=True),
+    },
+    "verify": {
+        "card": flag("what spookid card has written", "CARD"),
+        "log": flag("another log: CSV, or any file that Recording.from_file reads", "LOG"),
+        **{name: _ALONG[name] for name in ("--problem", "--time", *_LOG)},
+        "--false-alarms": flag("rate of alarms at an unchanged device (default: 0.01)", "RATE", type=_amount),
+        "--out": flag("what was found, JSON", "FILE.json"),
     },
     "randomize": {
         "result": flag("folder of results", "RESULT"),

@@ -44,7 +44,7 @@ from spookid.tables.table import Table, as_text, seconds
 def new(arguments: Namespace, interruption: Interruption) -> Exit:
     """Write a problem file for a robot and a log of it."""
     out = Path(arguments.out)
-    _check_out(out, ".py", "a problem is a Python file")
+    check_out(out, ".py", "a problem is a Python file")
     folders.check_new(out)
     robot = _robot(arguments, arguments.robot)
     made = scaffold(robot, log := _log(arguments), out, _asked(arguments), dict(arguments.gain))
@@ -52,8 +52,9 @@ def new(arguments: Namespace, interruption: Interruption) -> Exit:
     matched = made.matched
     what = f"{len(matched.positions)} positions" if log else "no log yet"
     driven = f", {len(matched.efforts)} of them with a {matched.effort}" if log and matched.efforts else ""
+    driven += f", {len(matched.commands)} of them with commands of a servo" if log and matched.commands else ""
     terminal.say(f"Written to {out}: {len(robot.bodies)} bodies, {len(robot.joints)} joints, {what}{driven}")
-    for notice in [*robot.notices, *made.notices, *_complaints(made.held, dict(matched.unused))]:
+    for notice in [*made.notices, *_complaints(made.held, dict(matched.unused))]:
         terminal.complain(notice)
     return Exit.DONE
 
@@ -61,8 +62,10 @@ def new(arguments: Namespace, interruption: Interruption) -> Exit:
 def _log(arguments: Namespace) -> Log | None:
     """What was recorded, if that is given."""
     if arguments.log is not None:
-        return opened(Path(arguments.log), dict(arguments.units), arguments.topics)
-    for flag, said in (("--units", [name for name, _ in arguments.units]), ("--topics", arguments.topics)):
+        return opened(Path(arguments.log), dict(arguments.units), arguments.topics, arguments.rate)
+    rate = [] if arguments.rate is None else [arguments.rate]
+    units = [name for name, _ in arguments.units]
+    for flag, said in (("--units", units), ("--topics", arguments.topics), ("--rate", rate)):
         if said:
             raise ProblemError(f"{flag} {said[0]}: {flag[2:]} are those of a log; give LOG, too")
     return None
@@ -78,6 +81,7 @@ def _asked(arguments: Namespace) -> str:
         "--units": [f"{name}={unit}" for name, unit in arguments.units],
         "--gain": [f"{name}={value:g}" for name, value in arguments.gain],
     }
+    words += [] if arguments.rate is None else ["--rate", f"{arguments.rate:g}"]
     for flag, values in lists.items():
         words += [flag, *values] if values else []
     return shlex.join(words)
@@ -131,11 +135,11 @@ def _servos(arguments: Namespace, result: Solution) -> tuple[ServoActuator, ...]
     wanted = arguments.problem or arguments.signal or arguments.to is None
     if not wanted and not (source and Path(source.partition("::")[0]).is_file()):
         return ()
-    problem = _problem(arguments, result)
+    problem = named_problem(arguments, result)
     return servos(problem, result, dict(arguments.signal)) if wanted or problem.model.servos else ()
 
 
-def _check_out(out: Path | None, ending: str, kind: str) -> None:
+def check_out(out: Path | None, ending: str, kind: str) -> None:
     """Refuse a file that cannot be written, before there is something to lose."""
     if out is not None and out.suffix != ending:
         raise ProblemError(f"--out {out}: {kind}; give a name that ends in {ending}")
@@ -154,12 +158,12 @@ def payload(arguments: Namespace, interruption: Interruption) -> Exit:
     """Find a payload, print it, and write it if there is a file."""
     began = time.perf_counter()
     out = None if arguments.out is None else Path(arguments.out)
-    _check_out(out, ".json", "a payload is written as JSON")
+    check_out(out, ".json", "a payload is written as JSON")
     result = exports.load_answer(arguments.result, arguments.force)
-    problem = _problem(arguments, result)
+    problem = named_problem(arguments, result)
     calibration = None if arguments.calibration is None else ArmKnowledge.load(arguments.calibration)
     log = opened(Path(arguments.log), dict(arguments.units), arguments.topics)
-    recording = _recording(log, arguments.time, problem)
+    recording = recording_of(log, arguments.time, problem)
     loaded = time.perf_counter()
     found = find(
         problem,
@@ -186,11 +190,11 @@ def payload(arguments: Namespace, interruption: Interruption) -> Exit:
 def predict(arguments: Namespace, interruption: Interruption) -> Exit:
     """Predict what motors do along a log, print how far off it is from what was measured, and write it."""
     out = None if arguments.out is None else Path(arguments.out)
-    _check_out(out, ".csv", "efforts are written as CSV")
+    check_out(out, ".csv", "efforts are written as CSV")
     result = exports.load_answer(arguments.result, arguments.force)
-    problem = _problem(arguments, result)
+    problem = named_problem(arguments, result)
     log = opened(Path(arguments.log), dict(arguments.units), arguments.topics)
-    recording = _recording(log, arguments.time, problem, {motor.signal for motor in problem.model.motors})
+    recording = recording_of(log, arguments.time, problem, {motor.signal for motor in problem.model.motors})
     values = {**result.values, **dict(arguments.set)}
     found = inverse_dynamics(problem, values, recording, cutoff=arguments.cutoff)
     kinds = {"predicted": found.efforts, "measured": found.measured_efforts}
@@ -214,7 +218,7 @@ def randomize(arguments: Namespace, interruption: Interruption) -> Exit:
     if files is not None:
         folders.check_new(files)
     result = exports.load_answer(arguments.result, arguments.force)
-    problem = _problem(arguments, result)
+    problem = named_problem(arguments, result)
     draws = draw(problem, result, arguments.count, arguments.seed)
     draws.save(out)
     terminal.say(f"{draws}\n\nWritten to {out}")
@@ -232,7 +236,7 @@ def randomize(arguments: Namespace, interruption: Interruption) -> Exit:
     return Exit.DONE
 
 
-def _problem(arguments: Namespace, result: Solution) -> Problem:
+def named_problem(arguments: Namespace, result: Solution) -> Problem:
     """That of the results, from the file that was solved or the one that is given."""
     source = arguments.problem or result.source
     if not source:
@@ -252,7 +256,7 @@ def _problem(arguments: Namespace, result: Solution) -> Problem:
     return problem
 
 
-def _recording(log: Log, stamps: str | None, problem: Problem, without: Collection[str] = frozenset()) -> Recording:
+def recording_of(log: Log, stamps: str | None, problem: Problem, without: Collection[str] = frozenset()) -> Recording:
     """The signals of the problem's sensors and motors; those that it can do ``without`` are 0 if they are not there."""
     wanted = list(dict.fromkeys([*(c.signal for c in problem.channels), *problem.model.signals]))
     signals = [name for name in wanted if name in log.columns or name not in without]

@@ -76,6 +76,7 @@ class Readable:
         header: int | None = None,
         delimiter: str | None = None,
         decimal: Literal[".", ","] | None = None,
+        rate: float | None = None,
     ) -> Self:
         """Read comma-separated text with a header row; an empty field, ``nan``, ``N/A`` or ``null`` is a missing
         sample.
@@ -88,10 +89,10 @@ class Readable:
         it.
         `delimiter`, one of ``, ; | tab`` or a blank for any number of blanks, is found in the header if it is None.
         `decimal` is what begins decimals; if None, a comma where fields are divided by something else and no number
-        has a point.
+        has a point. `rate` [Hz] is that of a text without a time column, whose samples are evenly spaced.
         """
         options = Options.of(path, name, signals, units, times)
-        return cls._of(read_text(options, time, header, delimiter, decimal), options, closed_loop)
+        return cls._of(read_text(options, time, header, delimiter, decimal, rate), options, closed_loop)
 
     @classmethod
     @checked

@@ -191,6 +191,23 @@ class Actuator:
 
 
 @dataclass(frozen=True, eq=False)
+class FileServo:
+    """A servo of the file: an effort along a coordinate, k_p (u − q) − k_d s, or k_p (u − s) of a velocity."""
+
+    name: str
+    joint: str
+    mode: Literal["position", "velocity"]
+    kp: float
+    """[N m/rad or N/m; of a velocity times s]."""
+    kd: float
+    """[N m s/rad or N s/m]."""
+    limit: float
+    """Largest effort [N m or N]; infinite without one."""
+    delay: float
+    """[s]."""
+
+
+@dataclass(frozen=True, eq=False)
 class Loop:
     """What closes a loop: the origins of two frames are one, of ``"fixed"`` their axes too."""
 
@@ -218,6 +235,7 @@ class Description:
     notices: tuple[str, ...] = field(default=())
     """What of the file has no place in the model, a sentence each."""
     actuators: Sequence[Actuator] = ()
+    servos: Sequence[FileServo] = ()
 
     @cached_property
     def ordered(self) -> list[Connection]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -48,6 +49,8 @@ class Log:
     """That are read; none: those that are read without being asked for."""
     notes: tuple[str, ...] = ()
     """What a first look at it has said."""
+    rate: float | None = None
+    """Samples per second of a text without a column of times [Hz]."""
 
     @property
     def named_units(self) -> dict[str, str]:
@@ -55,9 +58,42 @@ class Log:
         named = {column: unit for column in self.columns if column not in self.units for unit in _unit_in(column)[1:]}
         return {column: unit for column, unit in named.items() if is_unit(unit) and not _is_si(unit)}
 
-    def matched(self, labels: list[str], actuators: Mapping[str, str]) -> Matched:
+    @cached_property
+    def time(self) -> str:
+        """Its column of times, or what stands for it.
+
+        Raises:
+            ProblemError: if no column has times, and no rate is given.
+        """
+        if not self.has_times or self.rate is not None:
+            return "time" if self.rate is None else "t"
+        named = [column for column in self.columns if [_MEANS.get(word) for word in _tokens(column)[:1]] == ["time"]]
+        if named:
+            return named[0]
+        first = self.columns[0]
+        if _nameless(first) and not self._counts_rows(first):
+            return first  # the index of a data frame, in seconds
+        rows = " (the first one, without a name, counts rows)" if _nameless(first) else ""
+        remedy = ", or say --rate HZ if its samples are evenly spaced" if method_for(self.path) == "from_csv" else ""
+        raise ProblemError(
+            f"{self.path} has no column of times{rows}; it has {short_listing(list(self.columns))}: name that of the "
+            f"times t{remedy}"
+        )
+
+    def _counts_rows(self, column: str) -> bool:
+        others = [name for name in self.columns if name != column]
+        try:
+            t = Recording.from_csv(self.path, time=column, signals=others[:1]).t
+        except ProblemError:  # no times either
+            return True
+        return bool(np.all(np.diff(t) == 1))
+
+    def matched(
+        self, labels: list[str], actuators: Mapping[str, str], servos: Mapping[str, str] = MappingProxyType({})
+    ) -> Matched:
         """Its columns by the coordinates of a robot, and by its actuators; see ``match``."""
-        found = match(self.columns if self.has_times else ["time", *self.columns], labels, actuators)
+        columns = [self.time, *(column for column in self.columns if column != self.time)]
+        found = match(columns, labels, actuators, servos, self.time)
         if rest := next((name for name in found.unused if _tokens(name)[-1:] and _tokens(name)[-1] in _REMAINDERS), ""):
             raise ProblemError(
                 f"{self.path} has its times in two columns, {found.time!r} and {rest!r}; write both into one, in "
@@ -72,12 +108,14 @@ class Log:
     def read(self, signals: Iterable[str], time: str) -> Recording:
         """Some of its columns."""
         chosen = list(signals)
-        options = {"time": time} if self.has_times else _chosen(self.topics)
+        options: dict[str, Any] = {"time": time} if self.has_times else _chosen(self.topics)
+        options = options if self.rate is None else {"rate": self.rate}
         return Recording.from_file(self.path, signals=chosen, units=self._units([time, *chosen]), **options)
 
     def call(self, matched: Matched) -> str:
         """How the problem file reads it, as ``LOG`` and ``signals``."""
         time = f"time={json.dumps(matched.time)}, " if self.has_times else ""
+        time = time if self.rate is None else f"rate={self.rate!r}, "
         time += f"topics={json.dumps(list(self.topics))}, " if self.topics else ""
         units = self._units([matched.time, *matched.signals])
         more = f", units={json.dumps(units, ensure_ascii=False)}" if units else ""
@@ -90,9 +128,13 @@ class Log:
         return {name: unit for name, unit in self.units.items() if name in read or name not in there}
 
 
-def opened(path: Path, units: Mapping[str, str] | None = None, topics: Sequence[str] = ()) -> Log:
+def opened(
+    path: Path, units: Mapping[str, str] | None = None, topics: Sequence[str] = (), rate: float | None = None
+) -> Log:
     """A log whose columns are known."""
     said, method = dict(units or {}), method_for(path)
+    if rate is not None and method != "from_csv":
+        raise ProblemError(f"{path}: --rate is of text without a column of times; leave it out")
     if method not in ("from_csv", "from_npz"):
         read = Recording.from_file(path, units=said, **_chosen(topics))
         return Log(path, tuple(read.signals), False, said, tuple(topics), read.notes)
@@ -109,7 +151,7 @@ def opened(path: Path, units: Mapping[str, str] | None = None, topics: Sequence[
     for name in said:
         if name not in columns and name not in map(whole, columns):
             raise ProblemError(f"{path} has no column {name!r}, which --units names; it has {short_listing(columns)}")
-    return Log(path, tuple(columns), True, said)
+    return Log(path, tuple(columns), True, said, rate=rate)
 
 
 def _chosen(topics: Sequence[str]) -> dict[str, list[str]]:
@@ -130,7 +172,7 @@ def notices(recording: Recording, time: str) -> tuple[str, ...]:
 
 
 _WORDS = {
-    "time": "t time timestamp stamp",
+    "time": "t time timestamp stamp sec secs seconds",
     "position": "q pos position positions angle theta phi",
     "rate": "qd dq qdot v vel velocity velocities speed rate omega",
     "acceleration": "qdd ddq acc acceleration",
@@ -170,27 +212,52 @@ class Matched:
     """Of which kind these are, one of ``EFFORTS``; empty if there are none."""
     unused: Mapping[str, str] = field(default_factory=dict)
     """Other columns, and why."""
+    commands: Mapping[str, str] = field(default_factory=dict)
+    """Of servos, whose effort is in no column."""
 
     @property
     def signals(self) -> list[str]:
         """Columns that are used, but for the times."""
-        return [*self.positions.values(), *self.efforts.values()]
+        return [*self.positions.values(), *self.efforts.values(), *self.commands.values()]
+
+    def without(self, labels: Iterable[str]) -> Matched:
+        """Without what drives joints that are held."""
+        held, unused = set(labels), dict(self.unused)
+        for name, column in {**self.commands, **self.efforts}.items():
+            if name in held:
+                unused[column] = f"drives {name}, of which there is no position"
+        efforts, commands = (
+            {name: column for name, column in own.items() if name not in held} for own in (self.efforts, self.commands)
+        )
+        return replace(self, efforts=efforts, effort=self.effort if efforts else "", unused=unused, commands=commands)
 
 
-def match(columns: Sequence[str], labels: Sequence[str], actuators: Mapping[str, str] = _NONE) -> Matched:
+def match(
+    columns: Sequence[str],
+    labels: Sequence[str],
+    actuators: Mapping[str, str] = _NONE,
+    servos: Mapping[str, str] = _NONE,
+    time: str | None = None,
+) -> Matched:
     """Positions and efforts of coordinates among the columns of a log: by the name of a joint, with or without
     ``joint``; of others a number at the end counts joints in their order, from 0 if there is a column of number 0."""
-    time = next((c for c in columns if [_MEANS.get(word) for word in _tokens(c)[:1]] == ["time"]), columns[0])
+    if time is None:
+        time = next((c for c in columns if [_MEANS.get(word) for word in _tokens(c)[:1]] == ["time"]), columns[0])
     found: dict[str, dict[str, str]] = {}
     unused: dict[str, str] = {}
     others = [column for column in columns if column != time]
     first = 0 if any(_tokens(column)[-1:] == ["0"] for column in others) else 1
     for column in others:
+        if _nameless(column):
+            unused["a column without a name"] = "not known"
+            continue
         if column in actuators and column not in labels:
             kind, label = "control", actuators[column]
+        elif column in servos and column not in labels:
+            kind, label = "command", servos[column]
         else:
             kind, label = _read(column, labels, first)
-        if label and kind in ("position", *EFFORTS) and label not in found.get(kind, {}):
+        if label and kind in ("position", "command", *EFFORTS) and label not in found.get(kind, {}):
             found.setdefault(kind, {})[label] = column
         else:
             unused[column] = f"a {kind}" if kind else "not known"
@@ -198,8 +265,15 @@ def match(columns: Sequence[str], labels: Sequence[str], actuators: Mapping[str,
     for kind in EFFORTS:
         if kind != effort:
             unused |= dict.fromkeys(found.get(kind, {}).values(), f"a {kind} beside a {effort}")
-    efforts = found.get(effort, {})
-    return Matched(time, found.get("position", {}), efforts, effort if efforts else "", unused)
+    efforts, commands = found.get(effort, {}), found.get("command", {})
+    unused |= {column: "a command" for label, column in commands.items() if label in efforts}
+    commands = {label: column for label, column in commands.items() if label not in efforts}
+    return Matched(time, found.get("position", {}), efforts, effort if efforts else "", unused, commands)
+
+
+def _nameless(column: str) -> bool:
+    """True as of the index of a data frame."""
+    return not column.strip() or bool(re.fullmatch(r"Unnamed: \d+", column.strip()))
 
 
 def _read(column: str, labels: Sequence[str], first: int) -> tuple[str, str]:

@@ -23,6 +23,7 @@ from spookid.robots.description import (
     Actuator,
     Connection,
     Description,
+    FileServo,
     Freedom,
     Inertial,
     Kind,
@@ -34,6 +35,7 @@ from spookid.robots.description import (
     Tie,
 )
 from spookid.robots.markup import Document, Element, read_bytes
+from spookid.robots.mjcf_drives import motors_of, servos_of
 from spookid.tables.table import counted
 
 FREE, BALL, SLIDE, HINGE = range(4)
@@ -145,7 +147,7 @@ def described(document: Document) -> tuple[Description, Source]:
         raise ProblemError(f"{document.path} is an MJCF; install the package mujoco to read it") from None
     _check_sizes(document)
     try:
-        spec, notices, motors = specification(document, mujoco)
+        spec, notices, motors, servos = specification(document, mujoco)
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             model = spec.compile()
@@ -154,7 +156,8 @@ def described(document: Document) -> tuple[Description, Source]:
         reason = " ".join(str(error).split())
         raise ProblemError(f"{document.path}: MuJoCo refuses it ({reason}); correct it") from None
     reader, angle = _Reader(document, model, mujoco), 180 / np.pi if spec.compiler.degree else 1.0
-    return replace(reader.description(notices), actuators=motors), reader.source(angle, _obstacle(spec, mujoco))
+    described = replace(reader.description(notices), actuators=motors, servos=servos)
+    return described, reader.source(angle, _obstacle(spec, mujoco))
 
 
 def _check_sizes(document: Document) -> None:
@@ -174,8 +177,10 @@ def _counts(element: Element, *names: str) -> list[float]:
     return [float(word) for word in words if word.isdigit()]
 
 
-def specification(document: Document, mujoco: Any) -> tuple[Any, list[str], tuple[Actuator, ...]]:
-    """A file for MuJoCo, without what no body has its mass from; what is said of it, and its motors."""
+def specification(
+    document: Document, mujoco: Any
+) -> tuple[Any, list[str], tuple[Actuator, ...], tuple[FileServo, ...]]:
+    """A file for MuJoCo, without what no body has its mass from; what is said of it, its motors and its servos."""
     if document.file.is_file() and document.file.read_bytes() == document.content:
         spec = mujoco.MjSpec.from_file(str(document.path))
     else:  # as it would be
@@ -183,28 +188,17 @@ def specification(document: Document, mujoco: Any) -> tuple[Any, list[str], tupl
         included = {name: read_bytes(document.path.parent / name) for name in names}
         spec = mujoco.MjSpec.from_string(document.content.decode(), include=included)
         spec.modelfiledir = f"{document.path.parent}{os.sep}"
-    motors = _actuators(spec, mujoco, str(document.path))
-    return spec, _reduced(spec, mujoco), motors
+    drives = motors_of(spec, mujoco, str(document.path)), servos_of(spec, mujoco)
+    return spec, _reduced(spec, mujoco, sum(map(len, drives))), *drives
 
 
-def _actuators(spec: Any, mujoco: Any, path: str) -> tuple[Actuator, ...]:
-    """Those whose effort is gear times gain times control, along one coordinate."""
-    plain = mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtGain.mjGAIN_FIXED, mujoco.mjtBias.mjBIAS_NONE, mujoco.mjtDyn.mjDYN_NONE
-    single = {joint.name for joint in spec.joints if joint.type in (SLIDE, HINGE)}
-    return tuple(
-        Actuator(one.name or f"{one.target}_motor", one.target, float(one.gear[0] * one.gainprm[0]), path)
-        for one in spec.actuators
-        if (one.trntype, one.gaintype, one.biastype, one.dyntype) == plain and one.target in single
-    )
-
-
-def _reduced(spec: Any, mujoco: Any) -> list[str]:
-    """Take out of a specification what no body has its mass from; what is said of it."""
+def _reduced(spec: Any, mujoco: Any, drives: int) -> list[str]:
+    """Take out of a specification what no body has its mass from; what is said of it, with so many drives known."""
     found = {words: len(getattr(spec, kind)) for kind, words in _OF_INTEREST.items()}
     kept = (mujoco.mjtEq.mjEQ_CONNECT, mujoco.mjtEq.mjEQ_WELD, mujoco.mjtEq.mjEQ_JOINT)
     others = [equality for equality in spec.equalities if equality.type not in kept]
     found["other constraint"] = len(others)
-    found["actuator that is no motor of one joint"] = len(spec.actuators) - len(_actuators(spec, mujoco, ""))
+    found["actuator that is no motor and no servo of one joint"] = len(spec.actuators) - drives
     for element in [*others, *(one for kind in _LEFT_OUT for one in getattr(spec, kind))]:
         spec.delete(element)
     always = spec.compiler.inertiafromgeom == mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_TRUE

@@ -135,7 +135,7 @@ class Scaffold:
     held: tuple[str, ...]
     """Joints of which the log says nothing."""
     notices: tuple[str, ...] = ()
-    """What to look at in the log."""
+    """What to look at in the file and in the log."""
 
 
 def scaffold(
@@ -148,24 +148,31 @@ def scaffold(
     _check_gains(gains, matched)
     gains = _with_actuators(robot, matched, gains)
     held = _still(robot, matched)
+    matched = matched.without(held)
     robot = robot.with_(held=dict.fromkeys(held, 0.0))
     robot.model()  # refuses one of which nothing moves
     recording = None if log is None else log.recording(matched)
     found = drives(robot, recording, matched, gains)
     text = _text(robot, log, out, matched, held, found, gains, command)
     if log is None or recording is None:
-        return Scaffold(text, matched, tuple(held))
-    told = [*log.notes, *notices(recording, matched.time), *_idle(recording, matched)]
+        return Scaffold(text, matched, tuple(held), robot.notices)
+    told = [*_of_file(robot, matched), *log.notes, *notices(recording, matched.time), *_idle(recording, matched)]
     return Scaffold(text, matched, tuple(held), tuple(dict.fromkeys(told)))
+
+
+def _of_file(robot: Robot, matched: Matched) -> list[str]:
+    """What is said of the robot's file; servos that follow commands of the log are in the problem file."""
+    return [notice for notice in robot.notices if not (matched.commands and notice in robot.servo_notices)]
 
 
 def _matched(robot: Robot, log: Log | None) -> Matched:
     """Signals of the robot's coordinates."""
-    labels = list(robot.freedoms)
+    labels, described = list(robot.freedoms), robot.description
     if log is None:
         keys = {label: _key(label, labels) for label in labels}
         return Matched("t", {n: f"{k}_q" for n, k in keys.items()}, {n: f"{k}_tau" for n, k in keys.items()}, "torque")
-    found = log.matched(labels, {one.name: one.joint for one in robot.description.actuators if one.joint in labels})
+    pairs = ({d.name: d.joint for d in kind if d.joint in labels} for kind in (described.actuators, described.servos))
+    found = log.matched(labels, *pairs)
     if not found.positions:
         raise ProblemError(
             f"{log.path} has no position of any joint of {robot.name!r}; it has {', '.join(log.columns)}: name columns "
@@ -273,6 +280,7 @@ def _text(
     alike = [label for label in matched.efforts if guesses[label].alike]
     return environment.get_template("problem.py.jinja").render(
         robot=robot,
+        notices=_of_file(robot, matched),
         log=log,
         log_path=log and _relative(log.path, out),
         problem=_key(robot.name),
@@ -280,7 +288,9 @@ def _text(
         matched=matched,
         unused=unused,
         held=held,
-        undriven=[label for label in robot.freedoms if label not in matched.efforts],
+        undriven=[label for label in robot.freedoms if label not in {*matched.efforts, *matched.commands}],
+        servos=dict(_servos(robot, matched, keys)),
+        delay=_delay(robot, matched),
         options=options,
         within=_WITHIN,
         sheet=f"{100 * _DATA_SHEET:.0f} %",
@@ -311,10 +321,42 @@ def _friction(
             "viscous": _parameter(f"{key}_viscous", drive.viscous, rate, 0.0),
             "coulomb": _parameter(f"{key}_coulomb", drive.coulomb, effort, 0.0, upper),
         }
-        if name in matched.efforts:
+        if name in matched.efforts or name in matched.commands:
             inertia = "kg m^2" if unit == "rad" else "kg"
             own["armature"] = _parameter(f"{key}_armature", drive.armature, inertia, 0.0)
         yield name, own
+
+
+_LATE = 0.005
+"""Delay of commands of which nothing is known [s]."""
+_FIRM = 5.0
+"""Gain of a servo of which nothing is known, in greatest efforts per radian or metre."""
+
+
+def _servos(robot: Robot, matched: Matched, keys: Mapping[str, str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Arguments of a Servo by the label of each joint that follows commands."""
+    of_file = {one.joint: one for one in robot.description.servos}
+    for label in matched.commands:
+        coordinate, key, known = robot.coordinates[label], keys[label], of_file.get(label)
+        effort, unit = coordinate.effort, coordinate.unit
+        limit = robot.freedoms[label].limits.effort if known is None else known.limit
+        kp = known.kp if known else _FIRM * (limit if np.isfinite(limit) else 10.0)
+        velocity = known is not None and known.mode == "velocity"
+        kd = kp / 50 if known is None else known.kd
+        own = {"kp": _parameter(f"{key}_kp", kp, f"{effort}{' s' if velocity else ''}/{unit}", 0.0)}
+        if kd > 0:
+            own["kd"] = _parameter(f"{key}_kd", kd, f"{effort} s/{unit}", 0.0)
+        if velocity:
+            own["mode"] = _quoted("velocity")
+        if np.isfinite(limit) and limit > 0:
+            own["limit"] = printed(limit)
+        yield label, own
+
+
+def _delay(robot: Robot, matched: Matched) -> str:
+    """That of all commands; empty without any."""
+    told = [one.delay for one in robot.description.servos if one.joint in matched.commands and one.delay > 0]
+    return _parameter("delay", told[0] if told else _LATE, "s", 0.0, 20 * _LATE) if matched.commands else ""
 
 
 def _gain(key: str, kind: str, drive: Drive, effort: str, known: bool) -> str:

@@ -69,11 +69,20 @@ def check_form(path: Path, header: int | None, delimiter: str | None, decimal: s
 
 
 def read_text(
-    options: Options, time: str, header: int | None, delimiter: str | None, decimal: str | None
+    options: Options,
+    time: str,
+    header: int | None,
+    delimiter: str | None,
+    decimal: str | None,
+    rate: float | None = None,
 ) -> list[Clock]:
-    """The clock of ``time``, and those of the signals that have a time column of their own."""
+    """The clock of ``time``, or of rows at a rate, and those of the signals that have a time column of their own."""
     check_form(options.path, header, delimiter, decimal)
-    sheet = _sheet(options.path, time, header, delimiter, decimal)
+    if rate is not None and not (math.isfinite(rate) and rate > 0):
+        raise ProblemError(f"{options.path}: rate is {shown(rate)}; give samples per second")
+    sheet = _sheet(options.path, None if rate else time, header, delimiter, decimal)
+    if rate is not None:
+        sheet = _counted(sheet, time)
     own, path = options.own, options.path
     chosen = None if options.signals is None else [*options.chosen(sheet.header), *own.values()]
     wanted = columns_of(f"{path} line {sheet.line}", sheet.header, time, chosen)
@@ -82,6 +91,7 @@ def read_text(
             raise ProblemError(f"{options.path} has no column {name!r}, which times= names; it has {listing(wanted)}")
     if sheet.table is not None:
         values = {name: sheet.table[sheet.places[name]] for name in dict.fromkeys([time, *wanted])}
+        values[time] = values[time] / (rate or 1.0)
         return _clocks(sheet, values, time, own, {}, sheet.note)
     units = None
     if sheet.rows:
@@ -94,9 +104,22 @@ def read_text(
     decimal = decimal or _decimal(sheet, numeric)
     dated, first = seconds(stamps, sheet.lines.tolist(), str(path))
     values = {**{name: _numbers(sheet, name, decimal) for name in numeric}, **dated}
+    values[time] = values[time] / (rate or 1.0)
     of_dates = f"The times of {path.name} are dates; they count in seconds from the first one, {first}."
     notes = [note for note in (sheet.note, of_dates if dated else "") if note]
     return _clocks(sheet, values, time, own, units or {}, " ".join(notes))
+
+
+def _counted(sheet: _Sheet, time: str) -> _Sheet:
+    """With the number of each sample in a column ``time``, which the text does not have."""
+    if time in sheet.header:
+        raise ProblemError(f"{sheet.path} has a column {time!r}; leave rate out, or give time= another name")
+    header = [*sheet.header, time]
+    if sheet.table is not None:
+        return replace(sheet, header=header, table=np.vstack([sheet.table, np.arange(sheet.table.shape[1])]))
+    above = 1 if sheet.rows and not any(map(is_number, sheet.rows[0])) else 0  # units
+    rows = [[*row, "s" if i < above else str(i - above)] for i, row in enumerate(sheet.rows)]
+    return replace(sheet, header=header, rows=rows)
 
 
 def _clocks(
@@ -118,7 +141,7 @@ def _clocks(
     return [first.taken(np.flatnonzero(stamped)), *others]
 
 
-def _sheet(path: Path, time: str, line: int | None, mark: str | None, decimal: str | None) -> _Sheet:
+def _sheet(path: Path, time: str | None, line: int | None, mark: str | None, decimal: str | None) -> _Sheet:
     """Rows from the header on, without the blank lines at the end."""
     text, note = decoded(path)
     whole, text = text.endswith(("\n", "\r")), text.rstrip("\r\n ")
