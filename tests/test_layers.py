@@ -15,7 +15,7 @@ import spookid
 
 ROOT = Path(__file__).parents[1]
 TESTS = ROOT / "tests"
-MOST_LINES, MOST_FILES, MOST_CONSTANTS = 68_450, 295, 569
+MOST_LINES, MOST_FILES, MOST_CONSTANTS = 68_475, 295, 571
 """Of the package; see ``named_numbers``."""
 DOORS = ("spookid", "spookid.planar", "spookid.graphs", "spookid.robots", "spookid.studies")
 COMMANDS = {"spookid.__main__": {"main", "parser"}}
