@@ -107,8 +107,7 @@ class Search(Trials):
     def run(self, start: Point, logs: Array, settled: float = SETTLED) -> Outcome:
         """From a point and logarithms of the sizes, until a step promises less than ``settled`` of −log L; the best
         states, parameters and noise are in ``best``."""
-        began, self._start = time.perf_counter(), (start, logs)
-        self._place = self.next_place(start, logs)
+        began, self._start, self._place = time.perf_counter(), (start, logs), self.next_place(start, logs)
         if (kept := self._place.read()) is not None:
             return self._gone_on(kept, settled, began)
         switches = any(factor.box is not None for factor in self.problem.factors if factor.hard)
@@ -119,10 +118,8 @@ class Search(Trials):
             if not np.isfinite(self.best.value):
                 return self._failed(start, logs, "the likelihood at the initial values is not finite", began)
             return self._to_its_end(settled, began)
-        except (NotPositiveDefiniteError, np.linalg.LinAlgError) as error:
+        except (NotPositiveDefiniteError, UnsettledStatesError, np.linalg.LinAlgError) as error:
             return self._failed(start, logs, f"the states are not determined: {error}", began)
-        except UnsettledStatesError as error:
-            return self._failed(start, logs, str(error), began)
 
     def carried_on(self, settled: float = SETTLED, ground: bool = False) -> Outcome:
         """The same from where it has come to; True for ``ground`` to find out anew below which sizes there is no use in
@@ -195,8 +192,6 @@ class Search(Trials):
         except KeyboardInterrupt:
             status, detail = Status.INTERRUPTED, f"after {len(self.history) - 1} iterations"
         return self._outcome(status, detail, began)
-
-    # --- kept on disk, see ``resuming`` ---
 
     def next_place(self, start: Point, logs: Array) -> Place:
         """Where a search from there is kept."""

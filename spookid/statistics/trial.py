@@ -286,6 +286,11 @@ _GAP = 1e-2
 """What a linear step of the states may take from |r|² where they are good enough: the likelihood allows for it."""
 
 
+_LATE, _FALLS = 10, 1e-3
+"""Last iterations of a search for the best states, and the share of the cost that they take where it has not converged:
+what creeps is near enough."""
+
+
 class UnsettledStatesError(ArithmeticError):
     """Twice in a row no best states were found: the model does not move as the data do."""
 
@@ -356,7 +361,9 @@ class Trials:
         inner = self.inner.solve(held, start)
         for part in self.spent:
             self.spent[part] += getattr(inner.timing, part)
-        self._unsettled = self._unsettled + 1 if inner.status is Status.MAX_ITERATIONS else 0
+        last, before = (inner.history[-i].total for i in (1, 1 + min(_LATE, len(inner.history) - 1)))
+        falls = inner.status is Status.MAX_ITERATIONS and before - last > _FALLS * last
+        self._unsettled = self._unsettled + 1 if falls else 0
         if self._unsettled > 1:
             raise UnsettledStatesError(f"twice in a row states did not converge in {self.inner.max_iterations} steps")
         return States(ReducedProblem(held, inner.point), inner.point)
