@@ -246,7 +246,7 @@ def lifted() -> Recording:
     [
         ("rail", "lm", {}),
         ("screw", "lm", {}),
-        ("screw", "ipopt", {}),
+        ("screw", "ipopt", {"friction_width": 0.02}),
         ("screw", "ipopt", {"friction": "mpcc"}),
         ("rail", "ipopt", {"state_weight": np.inf}),
         pytest.param("rail", "lm", {"stepper": Spook()}, marks=pytest.mark.study),

@@ -1,4 +1,4 @@
-"""The problem that users declare: a mechanism, its recordings and how to fit them, and what they ask of it."""
+"""The problem that users declare: a mechanism, its recordings, settings of the fit, and studies."""
 
 from __future__ import annotations
 
@@ -278,9 +278,8 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return base_parameters(self, recordings)
 
     def contact_forces(self, solution: Solution, recording: int = 0) -> dict[str, Array]:
-        """Return reactions of holding contacts on their bodies, by names of contacts, (N, rows): forces [N], and
-        moments of a ``Weld`` [N m], along the axes of the frame that they hold on, as means around each step. They are
-        0 where a contact does not hold, and NaN at the first and the last step."""
+        """Return reactions of contacts on bodies, by names of contacts, (N, rows): forces [N] and moments [N m] in the
+        frame that they hold on, as means around each step; 0 in flight, NaN at the first and the last step."""
         from spookid.studies.motor_efforts import contact_forces
 
         return contact_forces(self, solution, recording)
@@ -369,8 +368,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return regress(self, solution, **options)
 
     def nlp(self, solution: Solution | None = None) -> NonlinearProgram:
-        """The fit as a nonlinear program of CasADi expressions, from a solution where noise is estimated; see
-        ``spookid.studies.NonlinearProgram``."""
+        """Return the fit as a nonlinear program of CasADi expressions, with the noise of a solution if it estimates."""
         from spookid.studies.nonlinear_program import nonlinear_program
 
         return nonlinear_program(self, solution)

@@ -13,7 +13,7 @@ resolve".
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -28,7 +28,7 @@ from spookid.estimation.work import Work
 from spookid.kernels.arrays import Array
 from spookid.kernels.scipy_parts import special
 from spookid.parameter import Parameter
-from spookid.results.result import IterationRecord, Solution
+from spookid.results.result import Solution
 from spookid.results.values import FrictionWidth
 from spookid.solvers.status import Status
 
@@ -42,13 +42,16 @@ def estimates_widths(problem: Problem) -> bool:
     return problem.estimates_noise and problem.rubs_smoothly and problem.friction_width is None and rubs
 
 
-def at_widths(problem: Problem, known: Solution | None) -> Problem:
-    """The problem with the widths of a solution, where it is to estimate them."""
-    if known is None or not (known.friction_widths and estimates_widths(problem)):
-        return problem
+def at_widths(problem: Problem, known: Mapping[str, float]) -> Problem:
+    """The problem with widths that are known by label of the coordinate, if it is to estimate them."""
     labels = {freedom.label for freedom in problem.model.freedoms if freedom.rubs}
-    widths = {label: one.width for label, one in known.friction_widths.items() if label in labels}
-    return problem.with_(friction_width=widths)
+    widths = {label: width for label, width in known.items() if label in labels}
+    return problem.with_(friction_width=widths) if widths and estimates_widths(problem) else problem
+
+
+def widths_of(solution: Solution | None) -> dict[str, float]:
+    """Those that a solution has found, by label of the coordinate."""
+    return {} if solution is None else {label: one.width for label, one in solution.friction_widths.items()}
 
 
 def with_estimated_widths(work: Work, first: Fit) -> Fit:
@@ -71,20 +74,10 @@ def with_estimated_widths(work: Work, first: Fit) -> Fit:
         last = work.run(held, Start(free.result, roughly=first.likelihood.carry is not None), free)
     else:  # where it begins no width is more likely than another
         last = first.with_(times=free.result.times, clocks=free.result.clocks)
-    last = last.with_(history=_without(unknown, last.result.history))
     if last.outcome.status is Status.CONVERGED:
         work.problem = held
         work.remarks.append(partial(_with_widths, found, partial(_added, free, last, unknown, found), first))
     return last
-
-
-def _without(unknown: Mapping[str, Parameter], history: Iterable[IterationRecord]) -> tuple[IterationRecord, ...]:
-    """Iterations without the widths, which are no parameters of the problem."""
-    own = {p.name for p in unknown.values()}
-    return tuple(
-        replace(one, parameters={name: value for name, value in one.parameters.items() if name not in own})
-        for one in history
-    )
 
 
 def _unknown(place: int, begun: float, unit: str) -> Parameter:

@@ -17,7 +17,7 @@ from spookid.assembly.problem import Problem
 from spookid.data.recording import RecordingFiles
 from spookid.errors import ProblemError, shown
 from spookid.estimation import continuation
-from spookid.estimation.friction_width import at_widths, estimates_widths
+from spookid.estimation.friction_width import at_widths, estimates_widths, widths_of
 from spookid.estimation.outliers import doubt_samples
 from spookid.estimation.physical import base_quantities, joint_quantities, negative_findings, physical_quantities
 from spookid.estimation.plan import STAGES, Plan, through
@@ -55,7 +55,12 @@ def solve(
         result = ended(through(work, STAGES), problem)
     other = time.perf_counter() - began - result.timing.total
     clock = next(iter(result.clocks), Clock())
-    return result.changed(times=replace(result.times, other=max(other, 0.0)), **of_bodies(problem, result, clock))
+    history = tuple(  # without unknowns of a stage that are no parameters of the problem
+        replace(step, parameters={name: step.parameters[name] for name in step.parameters if name in result.parameters})
+        for step in result.history
+    )
+    times = replace(result.times, other=max(other, 0.0))
+    return result.changed(times=times, history=history, **of_bodies(problem, result, clock))
 
 
 def planned(problem: Problem, backend: str = "lm", options: Mapping[str, Any] = MappingProxyType({})) -> Plan:
@@ -82,7 +87,9 @@ def begun(
         check_stepper(problem)
     problem, saturation = unsaturated(problem)
     widths = estimates_widths(problem) and not continuation.is_staged(problem, solver)
-    work = Work(at_widths(problem, warm_start), solver, callback, warm_start, hold, widths=widths and not hold)
+    work = Work(
+        at_widths(problem, widths_of(warm_start)), solver, callback, warm_start, hold, widths=widths and not hold
+    )
     if widths and hold and warm_start is not None:
         kept = warm_start.friction_widths
         work.remarks.append(lambda answer: answer.changed(friction_widths=kept))

@@ -1,8 +1,7 @@
 """A robot's file before and after a fit, beside what was measured: torques along the log, and replays in MuJoCo.
 
-A replay starts again and again where the robot was and is driven as it was. Nothing is corrected on the way: what a
-window ends up off by is what the file's bodies and friction do wrong in it. MuJoCo (Todorov, Erez, Tassa, IROS 2012)
-reads the file itself, with an integrator of its own.
+A replay starts at each second of the motion and is driven as the robot was, without corrections. MuJoCo (Todorov,
+Erez, Tassa, IROS 2012) reads the file itself and has its own integrator.
 """
 
 from __future__ import annotations
@@ -344,8 +343,11 @@ class Along:
         mechanism, drive = result.mechanism, trajectory.drive
         if mechanism is None or drive is None:
             raise ProblemError(
-                f"the results of {result.problem!r} have no efforts of its motors: an earlier version wrote them; "
-                "solve the problem again"
+                f"the results of {result.problem!r} are of an earlier version, without efforts; solve the problem again"
+            )
+        if drive.shape[1] != len(mechanism.motors):
+            raise ProblemError(
+                f"{result.problem!r} has a servo without measured torque; compare positions, by spookid simulate --from"
             )
         labels, positions, rates = _moved(robot, [body.name for body in mechanism.bodies], trajectory)
         seen = np.full(positions.shape, np.nan)

@@ -351,7 +351,7 @@ def efforts_as_fitted(robot: Parts, problem: Problem, result: Solution, name: st
     the problem's sensors and motors, with the estimates of a result; raises ProblemError likewise."""
     recording = next((one for one in problem.recordings if one.name == name), None)
     if recording is None:
-        raise ProblemError(f"{problem.what} has no recording {name!r} any more")
+        raise ProblemError(f"{problem.what} has no recording {name!r} any more; solve it again")
     initial = problem.parameter_set.updated(problem.initial, values_of(problem, result))
     values, joints = problem.with_(initial=initial).guess_on(name), robot.joints
     motors, sensors = list[Motor](), list[JointPosition]()

@@ -103,7 +103,9 @@ def rewritten(robot: Parts, identified: Identified, drives: Sequence[ServoActuat
         raise ProblemError(f"{robot.source.document.path} has no place for the gains of servos; give an MJCF file")
     for one in drives:
         if one.joint not in robot.freedoms:
-            raise ProblemError(f"{robot.source.document.path} has no joint {one.joint!r}, which a servo drives")
+            raise ProblemError(
+                f"{robot.source.document.path} has no joint {one.joint!r} of a servo; rename one of them"
+            )
         own = joints.setdefault(robot.freedoms[one.joint].name, {})
         own["damping"] = own.get("damping", robot.freedoms[one.joint].viscous) + one.back_emf
     edits = actuator_edits(robot.source.document, drives) if drives else []

@@ -24,7 +24,7 @@ from spookid.errors import ProblemError, shown
 from spookid.estimation.extrapolation import finer, missed, pinned, step_added
 from spookid.estimation.fit import Fit
 from spookid.estimation.fitting import Start, fit
-from spookid.estimation.friction_width import at_widths
+from spookid.estimation.friction_width import at_widths, widths_of
 from spookid.estimation.starts import free_delays
 from spookid.estimation.suspects import without_outliers
 from spookid.estimation.work import starting_from
@@ -127,7 +127,9 @@ def from_solution(problem: Problem, known: object, corrects: bool) -> Initializa
             "problem.with_(recordings=[...]) with that one, and its solution"
         )
     delays = {name: known.values[name] for name in free_delays(problem) if name in known.values}
-    problem, warm = starting_from(at_widths(problem, known).with_(initial={**problem.initial, **delays}), known)
+    problem, warm = starting_from(
+        at_widths(problem, widths_of(known)).with_(initial={**problem.initial, **delays}), known
+    )
     of_noise = list[Finding]()
     if corrects and without_outliers(problem) is problem:
         warm, of_noise = _noise_of_steps(problem, known.values, warm)

@@ -8,19 +8,17 @@ with slip rate s₊, its ratio is z:
     sticks, s₊ = 0, or slips, z = −sign s₊.
 
 With a width w that only sets the scale of slip, the law is the equation z = clip(z − s₊/w, −1, 1), or the two pairs
-0 ≤ σ ⟂ 1 + z ≥ 0 and 0 ≤ σ − s₊/w ⟂ 1 − z ≥ 0 with σ the slip's positive part over w (2.24, with D̄ = [Ḡ; −Ḡ] and no
-regularization: what sticks does not creep).
+0 ≤ σ ⟂ 1 + z ≥ 0 and 0 ≤ σ − s₊/w ⟂ 1 − z ≥ 0 with σ the slip's positive part over w (2.24, without regularization).
 
-In steps that know the slip s at their beginning, too, Z is that over the step: a joint that turns rubs the other way
-until it does (``_over_step``), so that friction is of second order through every reversal. In others Z = z.
+In steps that also know the slip s at their beginning, Z is the mean over the step, of second order through every
+reversal (``_over_step``). In others Z = z.
 
-Where the bound differs by direction, L₊ forward and L₋ backward, L is the mean of both and K = (L₊ − L₋)/2 their lean:
-the impulse is Z L − K, from −L₊ to L₋, and everything else stays as it is.
+With different bounds L₊ forward and L₋ backward, L is their mean and K = (L₊ − L₋)/2: the impulse is Z L − K.
 
 - ``smooth``: Z is the mean of −tanh(s/w) from s to s₊ where both are known, and |λ| = √(λ² + δ²). A joint that should
   stick creeps at a fraction of w.
-- ``exact``: z is unknown at every step, and the law is an equality constraint: s = 0 or z = ∓1, or both at the corner
-  between them, whichever a solver finds to hold. (Eliminated instead, the clip stalls every descent method.)
+- ``exact``: z is unknown at every step, and the law is an equality constraint: s = 0 or z = ∓1, whichever a solver
+  finds to hold. (Eliminated instead, the clip stalls every descent method.)
 - ``mpcc``: z and σ are unknown at every step, and the pairs are left to a solver for complementarity.
 """
 

@@ -152,8 +152,7 @@ class Audit(Tabular):
             steps, solved = (f"h = {h:g} s" for h in self.steps), any(math.isfinite(d.solved) for d in self.drifts)
             last = (*["solve, h"] * solved, "bias of h", "solve, h/2" if self.corrected else "at step 0")
             page.append(Table(("parameter", *steps, *last), [_cells(d, solved) for d in self.drifts]))
-            page += estimator_line(self.assumptions)
-        return [*page, facts]
+        return [*page, *estimator_line(self.assumptions), facts]
 
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each parameter."""

@@ -25,6 +25,7 @@ from spookid.data.channels import all_predicted
 from spookid.data.sampling import finite_samples
 from spookid.data.state import State
 from spookid.errors import ProblemError
+from spookid.estimation.friction_width import at_widths, widths_of
 from spookid.estimation.outliers import of_same_samples
 from spookid.estimation.sensor_noise import with_correlation
 from spookid.estimation.solving import solve
@@ -79,20 +80,26 @@ class Chosen:
     outliers: tuple[Outlier, ...]
     correlation_times: Mapping[str, float] = field(default_factory=dict)
     """Of sensors with correlated noise, by signal [s]."""
+    friction_widths: Mapping[str, float] = field(default_factory=dict)
+    """Of coordinates with smooth dry friction, by label [rad/s or m/s]."""
 
     @classmethod
     def by(cls, solution: Solution) -> Chosen:
         """By the fit of a solution."""
         choice = solution.choice
         known = {} if choice is None else choice.correlation_times
-        return cls(choice.estimator if choice else "", dynamics(solution), tuple(solution.outliers), known)
+        outliers, widths = tuple(solution.outliers), widths_of(solution)
+        return cls(choice.estimator if choice else "", dynamics(solution), outliers, known, widths)
 
     def posed(self, problem: Problem) -> Problem:
         """The problem with that estimator, where its stepper has it, and with these samples."""
         estimator = self.estimator or ("noise" if problem.chooses_estimator else problem.estimator)
         if estimator == "hard" and not (problem.estimates_noise and DETERMINISTIC not in problem.scheme.refuses):
             estimator = "noise"
-        return of_same_samples(with_correlation(problem.with_(estimator=estimator), self.correlation_times), self)
+        problem = at_widths(
+            with_correlation(problem.with_(estimator=estimator), self.correlation_times), self.friction_widths
+        )
+        return of_same_samples(problem, self)
 
     def assumed(self, problem: Problem) -> dict[str, str]:
         """What studies of a problem take for granted in words."""

@@ -276,7 +276,9 @@ def verify(problem: Problem, known: Card, recording: Recording, false_alarms: fl
     made = fit(posed, LevenbergMarquardt(), None, Start(held=tested))
     likely = made.likelihood
     if made.outcome.status is not Status.CONVERGED or likely is None or likely.states is None:
-        raise ProblemError(f"motion and noise along {recording.name!r} were not found ({made.outcome.status.value})")
+        raise ProblemError(
+            f"motion and noise along {recording.name!r} were not found ({made.outcome.status.value}); check the log"
+        )
     corner, counted = likely.states.schur, likely.normaliser
     score = corner[:-1, -1] + (0 if counted is None else counted)
     slopes, precision = _priors(posed, made.values)

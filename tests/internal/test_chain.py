@@ -120,7 +120,7 @@ def test_a_chain_is_its_dense_matrix(engine: str, case: str, slack: float) -> No
 
 @pytest.mark.parametrize("case", CASES)
 def test_blocks_of_the_inverse_are_those_of_the_dense_one(engine: str, case: str, monkeypatch) -> None:
-    monkeypatch.setattr("spookid.solvers.elimination._NUMBERS", 2000)  # so that some steps follow others
+    monkeypatch.setattr("spookid.solvers.elimination.NUMBERS", 2000)  # so that some steps follow others
     soft, hard, steps, tangent = blocks(case)
     found, dense = eliminated(soft, hard, steps, tangent)[0], Dense(soft, hard, steps, tangent)
     inverse = dense.inverse()

@@ -23,11 +23,14 @@ from spookid import (
     Status,
     Variational,
 )
+from spookid.mechanics.loads import Efforts
 from spookid.stepping.impulses import DryFriction, Settings, Slips, _over_step
 from spookid.transcription.factor import Box, Factor, Group, Kind
 from spookid.transcription.transcription import Chain, Point, Transcription
 
 NOISE = 1e-3
+NONE = Efforts(ca.SX(2, 1), ca.SX(2, 1))
+"""Of motors and of the weight: bounds without gears do not depend on them."""
 LIFTED = Spook(multipliers="lifted")
 STEPPERS = [Variational(), Spook(), LIFTED]
 
@@ -40,7 +43,7 @@ def law(form: str, slip: float, unknowns: list[float], model: Model | None = Non
     model = model or pendulum(coulomb=0.5)
     settings = Settings.of(model)
     s, extra = ca.SX.sym("s", 1), ca.SX.sym("extra", len(unknowns))
-    slips, friction = Slips(s, s, s, ca.SX(1, 1), (s,), ca.SX(1, 1)), DryFriction(form)
+    slips, friction = Slips(s, s, s, ca.SX(1, 1), (s,), ca.SX(1, 1), NONE), DryFriction(form)
     factors = friction.factors(model, settings, slips, extra, {0: ca.vertcat(s, extra)})
     value = friction.along(model, settings, slips, ca.SX(5, 1), extra)
     symbols = ca.vertcat(s, extra, settings.step, settings.slip_width, settings.impulse_width)
@@ -121,10 +124,12 @@ class PairedSteps:
         model = furuta(shoulder={"coulomb": 0.5}, elbow={"dry": 0.3})
         settings, law = Settings.of(model), DryFriction("mpcc")
         before, R, loads, y = ca.SX.sym("before", 2), ca.SX.sym("R", 2, 2), ca.SX.sym("loads", 10), ca.SX.sym("y", 4)
-        bounds = law.bounds(model, settings, Slips(before, before, before, before, (before,), before), loads)
+        bounds = law.bounds(model, settings, Slips(before, before, before, before, (before,), before, NONE), loads)
         impulse = y[:2] * bounds
         slip = before + R @ impulse
-        (factor,) = law.factors(model, settings, Slips(slip, slip, before, slip - before, (slip,), before), y, {0: y})
+        (factor,) = law.factors(
+            model, settings, Slips(slip, slip, before, slip - before, (slip,), before, NONE), y, {0: y}
+        )
         given = ca.vertcat(before, ca.vec(R), loads, settings.slip_width, settings.step, settings.impulse_width)
         outputs = [factor.residual, ca.jacobian(factor.residual, y), impulse, slip, bounds]
         self._function = ca.Function("pairs", [y, given], [ca.densify(e) for e in outputs])

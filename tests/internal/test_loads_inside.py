@@ -10,6 +10,7 @@ from mechanisms import function
 from test_loads import wheel
 
 from spookid import Asymmetric
+from spookid.mechanics.loads import Efforts
 from spookid.stepping.impulses import DryFriction, Settings, Slips
 
 # --- dry friction ---
@@ -29,7 +30,7 @@ def test_dry_friction_is_between_its_two_bounds(form, law):
         ca.SX(5, 1),
     )
     load[2] = -6.0
-    slips = Slips(slip, slip, ca.SX(0.7), ca.SX(1, 1), (slip,), ca.SX(0.1))
+    slips = Slips(slip, slip, ca.SX(0.7), ca.SX(1, 1), (slip,), ca.SX(0.1), Efforts(ca.SX(1, 1), ca.SX(1, 1)))
     value = friction.impulses(model, settings, slips, load, extra)
     evaluate = function([value], [slip, extra, settings.step, settings.slip_width, settings.impulse_width])
     forward = 0.5 + 0.1 * math.exp(-2 * 0.49), 0.05 + 0.01 * math.exp(-2 * 0.49)
