@@ -43,7 +43,8 @@ class Linearization:
         self.chains = tuple(terms for terms, _ in found)
         """Per chain its factors."""
         self._bases = [basis for _, basis in found]
-        self._systems: dict[int, System] = {}
+        self.systems: dict[int, System] = {}
+        """Of chains whose states have been factorized."""
 
     def _linearized(self, kept: bool, chain: int) -> tuple[tuple[LinearizedFactor, ...], Array | None]:
         rows, basis = self.reduced.linearize(self.point, chain, kept)
@@ -60,7 +61,7 @@ class Linearization:
     def changed(self, change: Callable[[LinearizedFactor], LinearizedFactor]) -> Linearization:
         """The same with other rows of each factor."""
         other = copy(self)
-        other.chains, other._systems = tuple(tuple(map(change, terms)) for terms in self.chains), {}
+        other.chains, other.systems = tuple(tuple(map(change, terms)) for terms in self.chains), {}
         other.__dict__.pop("schur", None)
         return other
 
@@ -74,13 +75,11 @@ class Linearization:
         Raises:
             NotPositiveDefiniteError: if they are not determined.
         """
-        if chain not in self._systems:
-            self._systems[chain] = System(self.chains[chain], self._lenient)
-        return self._systems[chain]
+        return system_of(self.systems, chain, self.chains[chain], self._lenient)
 
     def release(self) -> None:
         """Forget the states' factors, the larger part of all that is kept; they are made again when asked for."""
-        self._systems.clear()
+        self.systems.clear()
 
     @cached_property
     def schur(self) -> Array:
@@ -93,6 +92,15 @@ class Linearization:
         pairs = zip(states, self._bases, strict=True)
         steps = [self.reduced.expand(move.reshape(-1, self.reduced.tangent), basis) for move, basis in pairs]
         return self.problem.retract(self.point, steps, parameters)
+
+
+def system_of(
+    known: dict[int, System], chain: int, terms: Sequence[LinearizedFactor], lenient: bool = False
+) -> System:
+    """The states of a chain, from those that are known or made and kept there."""
+    if chain not in known:
+        known[chain] = System(terms, lenient)
+    return known[chain]
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from spookid.kernels.arrays import Array
-from spookid.solvers.linearization import Linearization
+from spookid.solvers.linearization import Linearization, system_of
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import LinearizedFactor
 from spookid.solvers.slopes import Determinants, slopes
@@ -190,7 +190,9 @@ class Recording:
     """One recording at a point."""
 
     def __init__(self, states: States, chain: int) -> None:
-        self.states, self.reduced, self.chain, self.terms = states, states.reduced, chain, states.chains[chain]
+        # Not the states: a cycle would keep all Jacobians until garbage is collected.
+        self.reduced, self.point, self.chain, self.terms = states.reduced, states.point, chain, states.chains[chain]
+        self._systems = states.systems
         self.steps, self.t = states.problem.chains[chain].steps, states.reduced.tangent
         self.noisy: Sequence[LinearizedFactor] = [term for term in self.terms if term.factor.noise]
         self._free: dict[int, Array] = {}
@@ -199,7 +201,7 @@ class Recording:
     @property
     def system(self) -> System:
         """Its states; raises NotPositiveDefiniteError if they are not determined."""
-        return self.states.system(self.chain)
+        return system_of(self._systems, self.chain, self.terms)
 
     @cached_property
     def determinants(self) -> Determinants:
@@ -240,7 +242,7 @@ class Recording:
     def sweep(self) -> tuple[Array, Array]:
         """Half the gradient in θ of the logarithms, states following, (n_p,); and H⁻¹ times half their gradient in the
         states, (N t,)."""
-        gradient, parameters = slopes(self.reduced, self.states.point, self.chain, self.weights)
+        gradient, parameters = slopes(self.reduced, self.point, self.chain, self.weights)
         pulled = self.system.solve(gradient[:, None].copy())[:, 0]
         return parameters - self.system.response[:, :-1].T @ gradient, pulled
 
@@ -336,6 +338,6 @@ class Recording:
             alive = self.alive(factor).sum(axis=0)
             total += sum(2 * alive[i] * logs[name] for i, name in enumerate(factor.noise) if i not in dense)
             if factor.private and not factor.density:
-                A = self.reduced.problem.private_rows(factor, self.states.point, self.chain)(slice(None))[:, :-1]
+                A = self.reduced.problem.private_rows(factor, self.point, self.chain)(slice(None))[:, :-1]
                 total += float(np.sum(np.linalg.slogdet(np.matmul(A, A.transpose(0, 2, 1)))[1]))
         return total
