@@ -19,7 +19,7 @@ from spookid.transcription.transcription import Point
 _MOST_TURNS = 3
 """Changes of a code after which all stay: between two pieces neither of which has a minimum there is no end."""
 _WORTH = 1e-10
-"""A row is let go if, moved by one of its own unit, it promises more than this share of the cost."""
+"""A row is let go if, moved by one of its own unit, the cost falls by more than this share."""
 
 
 class ActiveSet:

@@ -395,6 +395,6 @@ _LOOSE = 1e-4
 _NOTHING = 1e-15
 """Share of the longest column of soft rows that is rounding."""
 _WORTH = 1e-9
-"""A member of a pair is let go if, moved by its own size, it promises more than this share of the cost."""
+"""A member of a pair is let go if, moved by its own size, the cost falls by more than this share."""
 _NEAR = 1e-2
 """Share of its magnitude within which a parameter may be set on its bound."""

@@ -94,9 +94,7 @@ class Linearization:
         return self.problem.retract(self.point, steps, parameters)
 
 
-def system_of(
-    known: dict[int, System], chain: int, terms: Sequence[LinearizedFactor], lenient: bool = False
-) -> System:
+def system_of(known: dict[int, System], chain: int, terms: Sequence[LinearizedFactor], lenient: bool = False) -> System:
     """The states of a chain, from those that are known or made and kept there."""
     if chain not in known:
         known[chain] = System(terms, lenient)

@@ -16,7 +16,7 @@ from spookid.records import dataclass
 _LAGS = (3, 10, 30)
 """Time constants of a first-order lag, in steps."""
 DELAY, LAG = "a delay?", "a first-order lag"
-"""In words of causes: the first is told where both say the same."""
+"""In words of causes: the first is listed if both say the same."""
 _LARGE = 0.8
 """Share of the largest input from which on it may saturate."""
 
@@ -26,7 +26,7 @@ class Cause:
     """One change of an input."""
 
     words: str
-    """With the size in the place of {}."""
+    """The size replaces {}."""
     unit: str
     changes: tuple[Array, ...]
     """Of the input at each step of each recording per unit of the size, (N,)."""

@@ -46,7 +46,7 @@ from spookid.transcription.faults import because, fault
 from spookid.transcription.transcription import Point
 
 SETTLED = 1e-4
-"""Converged if a step promises less of −log L: what is left to go is below √(2 · 1e-4) standard errors."""
+"""Converged if a linear step changes −log L by less: what is left to go is below √(2 · 1e-4) standard errors."""
 _CLOSE, _THERE = 30.0, 1.0
 """Promise of a step below which the whole score is worth its price; and above which it is, at the best states."""
 _NEAR = 200.0
@@ -105,7 +105,7 @@ class Search(Trials):
     _place: Place = field(init=False, default_factory=Place)
 
     def run(self, start: Point, logs: Array, settled: float = SETTLED) -> Outcome:
-        """From a point and logarithms of the sizes, until a step promises less than ``settled`` of −log L; the best
+        """From a point and logarithms of the sizes, until a step would lower −log L by less than ``settled``; the best
         states, parameters and noise are in ``best``."""
         began, self._start, self._place = time.perf_counter(), (start, logs), self.next_place(start, logs)
         if (kept := self._place.read()) is not None:

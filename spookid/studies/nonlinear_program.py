@@ -53,7 +53,7 @@ class NonlinearProgram:
     """
 
     function: ca.Function
-    """(x, p) to (f, g, r): cost, constraint rows, and the residuals r of which f = |r|²."""
+    """(x, p) to (f, g, r): cost, constraints, and the residuals r of which f = |r|²."""
     states: ca.Function
     """x to the unknowns of all steps, one below the other, (Σ N n,), and the parameters, (n_p,)."""
     x0: Array
@@ -94,7 +94,7 @@ class NonlinearProgram:
 
     @property
     def g(self) -> ca.MX:
-        """Constraint rows, (m,)."""
+        """Constraints, (m,)."""
         return self._expressions[1]
 
     @property
@@ -171,7 +171,7 @@ class NonlinearProgram:
 
 
 _STILL, _MET = 1e-10, 1e-9
-"""Relative changes of the cost, and residuals of hard rows, with which IPOPT may end."""
+"""Relative changes of the cost, and residuals of equality constraints, with which IPOPT may end."""
 _NUMBERS = ("x0", "lbx", "ubx", "p0", "lbg", "ubg", "pairs")
 _NAMED = ("x", "g", "p", "parameters")
 
