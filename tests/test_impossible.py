@@ -75,7 +75,7 @@ def test_a_friction_that_is_estimated_to_be_negative_is_told() -> None:
     (told,) = [finding for finding in found.findings if finding.code == "parameters.negative"]
     assert told.subject == ("hinge viscous",)
     assert told.evidence["estimate"] < 0
-    assert told.text.startswith("Less than nothing is estimated of hinge viscous: -0.0")
+    assert told.text.startswith("The estimate of hinge viscous is negative: -0.0")
 
 
 def test_a_spring_that_is_estimated_to_push_away_is_told() -> None:

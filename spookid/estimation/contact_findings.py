@@ -108,7 +108,7 @@ def _impacts(assembly: Assembly, point: Point, chain: int) -> list[Finding]:
         if before[2] >= 0 or after[2] - before[2] <= 0:
             says = "the motion does not run into the plane there; is the time right, and z of on?"
         elif abs(at - scheduled) >= FAR:
-            says = f"the motion has its jump more than {FAR:g} steps of {grid.step:g} s away from there."
+            says = f"the jump of the motion is more than {FAR:g} steps of {grid.step:g} s away from the schedule."
         elif impact.rubs and before[:2] @ after[:2] < 0:
             slips = " to ".join(f"{np.linalg.norm(v[:2]):.2g}" for v in (before, after))
             says = (

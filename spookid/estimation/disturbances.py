@@ -67,7 +67,7 @@ def unexplained_findings(assembly: Assembly, point: Point, motion: Sequence[Traj
             told[label] = sizes[label], force, units[label]
     signals = ", ".join(dict.fromkeys(motor.signal for motor in model.motors))
     reverse = f"the axis of a joint, of gravity{f' or of {signals}' if signals else ''} reversed"
-    cause = f"Is the sign of a sensor, of {reverse}, a unit wrong, or a force missing?"
+    cause = f"Check for a wrong sign of a sensor or of {reverse}, a wrong unit, and a missing force."
     said = "The process noise exceeds all forces of the model", "The data contradict the model."
     return _exceeding("motion.unexplained", told, ("disturbance", "acting"), said, cause=cause)
 

@@ -62,7 +62,7 @@ def negative_findings(problem: Problem, result: Solution) -> Iterator[Finding]:
         if found.estimate < -SURE * found.std_err:
             spring = found.name.endswith(" stiffness")
             what = "a spring that pushes away from rest, as few do." if spring else "which nothing in nature has."
-            effect = f"Less than nothing is estimated of {found.name}: {found.estimate:.3g} {found.unit}, {what}"
+            effect = f"The estimate of {found.name} is negative: {found.estimate:.3g} {found.unit}, {what}"
             cause = "Is the sign of gravity or of a sensor reversed?" if spring else ""
             evidence = {"estimate": found.estimate, "std_err": found.std_err}
             yield Finding("parameters.negative", (found.name,), evidence, effect, cause, advice)

@@ -87,7 +87,7 @@ class Recursion:
 
     @cached_property
     def accelerations(self) -> ca.SX:
-        """Of all bodies, (6 n_b,): in the world, and angular in the body."""
+        """Of all bodies, (6 n_b,): linear in the world, and angular in the body's frame."""
         gravity, found = self.joints.model.gravity, []
         for body in self.joints.model.bodies:
             turning = self.bodies[body]

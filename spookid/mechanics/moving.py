@@ -105,7 +105,7 @@ class MovingFrame:
 
     @cached_property
     def twist(self) -> ca.SX:
-        """Velocity of its body, (6,): in the world, and angular in the body."""
+        """Velocity of its body, (6,): linear in the world, and angular in the body's frame."""
         return ca.vertcat(self.drift, self.omega)
 
     @cached_property

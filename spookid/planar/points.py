@@ -51,7 +51,7 @@ class Point(metaclass=Checked):
             raise ProblemError(f"{what} has a mass, which never moves; leave it out")
 
     def expressions(self) -> list[ca.SX]:
-        """All that may hold a Parameter."""
+        """All expressions that may contain a Parameter."""
         return [self.at, self.mass]
 
 

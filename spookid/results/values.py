@@ -142,7 +142,7 @@ class Basin(Listed):
 
 @dataclass(frozen=True)
 class Derived:
-    """What estimates mean, such as the mass of a body that is declared by other coordinates, or a joint's friction."""
+    """A physical quantity computed from the estimates, such as the mass of a body with other coordinates."""
 
     name: str
     estimate: float

@@ -70,7 +70,7 @@ class StepRows(ABC):
     variables: dict[int, ca.SX]
     """Unknowns at the steps that it is between."""
     u: ca.SX
-    """Its data, the inputs."""
+    """Inputs of the step."""
     slips: Slips
     extra: ca.SX
     """Unknowns of the law of dry friction."""

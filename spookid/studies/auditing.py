@@ -116,15 +116,15 @@ class Audit(Tabular):
         if self.corrected:
             names = ", ".join(f"{d.name} ({_amount(d)})" for d in coarse)
             return (
-                f"the step {self.steps[0]:g} s is too coarse for {names}. By so much estimates of `solve` change with "
-                "half of it; take half of it, and audit again."
+                f"the step {self.steps[0]:g} s is too coarse for {names}. The table has the changes of estimates when "
+                "it is halved. Halve it, and audit again."
             )
         other = "" if self.stepper == "variational" else ", the stepper Variational()"
         found = (
             f"the step {self.steps[0]:g} s is too coarse for {known}; take a smaller one{other} or the extrapolated "
         )
         rest = ", ".join(d.name for d in coarse if not math.isfinite(d.off))
-        unknown = f"The differences of {rest} follow no order: there is no value at step 0."
+        unknown = f"Differences of {rest} between steps have no order of convergence: no extrapolation to step 0."
         return " ".join([*([f"{found}values."] if known else []), *([unknown] if rest else [])])
 
     def table(self) -> str:

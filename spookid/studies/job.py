@@ -136,7 +136,7 @@ class Job(ABC):
 
     @cached_property
     def problem(self) -> Problem:
-        """As the command line changes it."""
+        """The problem with the settings of the command line."""
         return changed(self.declared, self.arguments)
 
     @property

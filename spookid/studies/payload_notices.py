@@ -42,7 +42,7 @@ _SAME = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class ArmKnowledge:
-    """Changes of the n_p parameters of a fit, from its estimates."""
+    """Deviations of the n_p parameters of an arm from the estimates of its fit."""
 
     names: tuple[str, ...]
     estimates: Array
@@ -60,8 +60,8 @@ class ArmKnowledge:
         known = result.sensitivities
         if known.seen is None or not np.all(np.isfinite(known.seen.covariance)):
             raise ProblemError(
-                f"the results of {result.problem!r} have no errors of all parameters together, on which those of a "
-                "payload hang; solve the problem again"
+                f"the results of {result.problem!r} have no joint covariance of all parameters, which errors of a "
+                "payload need; solve the problem again"
             )
         magnitudes = np.where(known.seen.magnitudes > 0, known.seen.magnitudes, 1.0)
         root = np.hstack([root_of(known.seen.joint, magnitudes), _WIDE * known.seen.hidden.T])

@@ -119,7 +119,7 @@ class PlannedCoordinates:
 
     @property
     def planned(self) -> list[int]:
-        """Coordinates z among all of them, those of joints in the model's order, then those of free bodies."""
+        """Places of the planned coordinates z among all coordinates: of joints, then of free bodies."""
         return self._split[0]
 
     @property

@@ -42,7 +42,7 @@ _BALANCES: dict[str, Balance] = {"inverse-dynamics": "forces", "energy": "energy
 
 @dataclass(frozen=True, eq=False)
 class Regression(Tabular):
-    """What a regression has found, and, if it is asked for, what a fit has found of the same."""
+    """Estimates of a regression and, on request, those of a fit of the same parameters."""
 
     problem: str
     """Its name."""

@@ -105,8 +105,8 @@ def _motion(march: _March, substeps: int | None) -> Array:
         raise StepFailedError(error.step, error.residual, error.states, error.why, march.place(error.step)) from None
     if refined.left > TOLERANCE:
         warnings.warn(
-            f"simulation of {problem.name!r}: {MOST} substeps of a step leave an error of up to {refined.left:.1g} in "
-            "metres or radians and their rates; take a smaller step or a wider friction_width",
+            f"simulation of {problem.name!r}: with {MOST} substeps a step the error is up to {refined.left:.1g} "
+            "(m, rad, m/s or rad/s); take a smaller step or a wider friction_width",
             RuntimeWarning,
             stacklevel=4,
         )
@@ -246,7 +246,7 @@ class _March:
 def forward_stepper(
     problem: Problem, settings: Settings, constants: tuple[Constant, ...], random: bool = False
 ) -> NewtonStepper | ExactStepper:
-    """What steps the mechanism: with smooth friction, or with friction that sticks; with random impulses if asked.
+    """Return the function that advances the mechanism by a step, with smooth friction or with friction that sticks.
 
     Raises:
         ProblemError: for constraints that only push with smooth friction.

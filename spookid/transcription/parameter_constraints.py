@@ -206,7 +206,7 @@ class ParameterConstraints:
         return np.maximum(rows, 0.0)
 
     def violation(self, parameters: Array) -> float:
-        """Of the row that is farthest from being met."""
+        """Violation of the constraint that is farthest from being met."""
         return float(np.max(self.violations(parameters), initial=0.0))
 
     def restored(self, parameters: Array, lower: Array, upper: Array) -> Array | None:

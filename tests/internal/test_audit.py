@@ -150,7 +150,7 @@ def test_the_verdict_names_what_moves() -> None:
         "the step 0.02 s is too coarse for b (+20 %), c (+0.4, 8.0 standard errors); take a smaller one, the stepper "
         "Variational() or the extrapolated values."
     )
-    assert of(GOOD, ROUGH).verdict.startswith("The differences of d follow no order: ")
+    assert of(GOOD, ROUGH).verdict.startswith("Differences of d between steps have no order of convergence: ")
     assert of(COARSE, ROUGH).verdict.count("extrapolated") == 1
     failed = of(GOOD, statuses=(Status.CONVERGED, Status.STALLED, Status.CONVERGED))
     assert failed.verdict == "no verdict, the fit at step 0.01 s did not converge."
