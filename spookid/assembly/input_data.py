@@ -3,7 +3,7 @@ and with what they take.
 
 Inputs whose delay is a parameter: in a step they are u + (d − d₀) ∂u/∂d around the delay d₀ where a fit begins.
 
-A fit carried on from where another one has ended has no error from that line; ``estimation.delays`` sees to it.
+A fit that starts where another one ended has no error from that line (``estimation.starts.with_delays_at_rest``).
 """
 
 from __future__ import annotations
