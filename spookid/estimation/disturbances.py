@@ -66,8 +66,8 @@ def unexplained_findings(assembly: Assembly, point: Point, motion: Sequence[Traj
         if sizes[label] > force:
             told[label] = sizes[label], force, units[label]
     signals = ", ".join(dict.fromkeys(motor.signal for motor in model.motors))
-    reverse = f"the axis of a joint, of gravity{f' or of {signals}' if signals else ''} reversed"
-    cause = f"Check for a wrong sign of a sensor or of {reverse}, a wrong unit, and a missing force."
+    signs = f"a sensor, the axis of a joint, gravity{f', {signals}' if signals else ''}"
+    cause = f"Is a sign reversed ({signs}), a unit wrong, or a force missing?"
     said = "The process noise exceeds all forces of the model", "The data contradict the model."
     return _exceeding("motion.unexplained", told, ("disturbance", "acting"), said, cause=cause)
 
