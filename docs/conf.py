@@ -79,7 +79,7 @@ nitpick_ignore_regex = [
     ),
     (
         "py:.*",
-        r"Array|Axes|Callable.*|Callback|Clock|Coordinates|DataFrame|Figure|FloatArray|Group|Holds|InitVar|Initial|Level"
+        r"Array|Axes|Callable.*|Callback|Clock|Coordinates|DataFrame|Figure|FloatArray|Group|Holds|InitVar|Initial|Integers|Level"
         r"|Literal.*|Mapping\[str|Mask|Noises|Parameters|Progress|TypeAliasForwardRef|PathLike|Executor|AxisValue",
     ),
     ("py:.*", r"At|Box|DryFriction|Hold|Influence|Kind|Loss|Mode|Mechanism|RobotFile|Seen|Sensitivities|ca\..*"),
