@@ -6,7 +6,7 @@ the answer only if white noise of the size that was found is rejected, as it wou
 no recording is driven in closed loop, and its motion is stable; if a test does not tell both answers apart; and if
 their errors are smaller by more than a factor of 1.5 in the median, with what they would be if process noise made the
 residuals (``statistics.hausman``). So a force that is random is no reason for them: in white noise the estimate of
-noise is sharper. Two fits that differ say that the model lacks something, and so does the answer.
+noise is sharper. If the two fits differ, the model is incomplete, and the answer says so.
 """
 
 from __future__ import annotations

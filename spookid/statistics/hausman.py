@@ -30,7 +30,7 @@ from spookid.statistics.whiteness import FALSE_ALARMS, expected_squares, white
 from spookid.transcription.factor import Group
 
 _LAGS = 5
-"""Steps within which a closed loop answers to what disturbs it."""
+"""Steps within which a closed loop responds to process noise."""
 _ORDER = 20
 """Steps of its own past that a signal is whitened with."""
 _BATCH = 9
