@@ -3,8 +3,8 @@
 With d the coordinates of the joints, whose rates are differences over the steps around each, sensors show
 y(d, ḋ, d̈, θ), θ the Parameters that stand in sensors alone, such as biases. A weak pull to the rest positions and to
 the initial values of θ settles what no sensor sees; biases yield to it before angles do, and so it takes the drift
-away. It acts on means of neighbouring steps, and to lines: differences over two steps do not distinguish even steps from odd
-ones.
+away. It acts on means of neighbouring steps, and to lines: differences over two steps do not distinguish even
+steps from odd ones.
 
 Poses along which loops close and sensors show what they have shown, of all steps at once.
 
