@@ -4,6 +4,7 @@ drive has a power law, a first-order lag, or saturates."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -15,10 +16,11 @@ from spookid import GROUND, Body, JointPosition, Model, Motor, Parameter, Prisma
 Law = Callable[[np.ndarray], np.ndarray]
 
 
-def driven(seed: int, law: Law, lag: float = 0.0) -> Recording:
-    """A force of 40 random levels that acts by a law, with a lag [s]; a white random force, an error of the sensor."""
+def driven(seed: int, law: Law, lag: float = 0.0, waves: bool = False) -> Recording:
+    """A force of 40 random levels, or two sine waves, that is held and acts by a law, with a lag [s]; a white random
+    force, an error of the sensor."""
     rng, t = np.random.default_rng(seed), STEP * np.arange(COUNT)
-    f = np.repeat(rng.uniform(-3, 3, 40), COUNT // 40)
+    f = 2 * np.sin(7 * t) + 2 * np.sin(11 * t) if waves else np.repeat(rng.uniform(-3, 3, 40), COUNT // 40)
     acting, x, shown, fine = law(f), np.zeros(2), np.zeros(COUNT), 8
     rates = np.array([[0, 1, 0], [-STIFFNESS / TRUTH["m"], -TRUTH["b"] / TRUTH["m"], 1 / TRUTH["m"]], [0, 0, 0]])
     onward, share, force = expm(rates * STEP / fine), -np.expm1(-STEP / fine / lag) if lag else 1.0, float(acting[0])
@@ -30,11 +32,11 @@ def driven(seed: int, law: Law, lag: float = 0.0) -> Recording:
     return Recording(t, {"f": f, "x": shown + 1e-4 * rng.normal(size=COUNT)}, name="twin")
 
 
-def solved(recording: Recording) -> Solution:
+def solved(recording: Recording, hold: Literal["previous", "linear"] = "previous") -> Solution:
     m, b = Parameter("m", 1.5, lower=0.1), Parameter("b", 0.7, lower=0)
     car, K = Body("car", mass=m, inertia=(1, 1, 1)), Parameter("K", 0.8, lower=0.1)
     slide = Prismatic("slide", GROUND.frame(), car.frame(), viscous=b, stiffness=STIFFNESS)
-    model = Model([car], [slide], [Motor(slide, "f", gain=K, hold="previous")], gravity=(0, 0, 0))
+    model = Model([car], [slide], [Motor(slide, "f", gain=K, hold=hold)], gravity=(0, 0, 0))
     return Problem("car", model, [recording], [JointPosition(slide, "x")], step=STEP).solve()
 
 
@@ -54,3 +56,10 @@ def test_what_an_actuator_does_is_among_the_causes(law: Law, lag: float, words: 
 def test_a_right_actuator_raises_no_alarm() -> None:
     for seed in range(3):
         assert "residuals.autocorrelated" not in {f.code for f in solved(driven(seed, lambda f: f)).findings}
+
+
+def test_a_held_input_that_is_taken_as_linear_is_named() -> None:
+    for seed in range(2):
+        held = driven(seed, lambda f: f, waves=True)
+        assert "hold='previous'" in " ".join(f.text for f in solved(held, "linear").findings)
+        assert "residuals.autocorrelated" not in {f.code for f in solved(held).findings}

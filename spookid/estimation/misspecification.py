@@ -16,6 +16,7 @@ from spookid.assembly.assembly import Assembly
 from spookid.assembly.correlated import is_correlated
 from spookid.assembly.problem import Problem
 from spookid.assembly.trajectories import sample_places
+from spookid.data.sampling import finite_samples
 from spookid.estimation.disturbances import all_efforts
 from spookid.estimation.variations import Speed, alternatives
 from spookid.kernels.arrays import Array
@@ -140,9 +141,17 @@ def _experiment(
         impulses,
         all_efforts(assembly, point, trajectories),
         tuple(motors),
+        _longest_interval(assembly),
         frozenset(o.signal for o in channels if o.sensor.either_sign),
         tuple(_apart(assembly, chain) for chain in range(len(trajectories))),
     )
+
+
+def _longest_interval(assembly: Assembly) -> float:
+    """Between samples of measured inputs that are taken as linear [s]; 0.0 without any."""
+    signals = [one.signal for one in assembly.problem.model.inputs if one.hold == "linear"]
+    times = (finite_samples(sampled.recording, signal)[0] for sampled in assembly.sampled for signal in signals)
+    return max((float(np.median(np.diff(t))) for t in times if len(t) > 1), default=0.0)
 
 
 def _apart(assembly: Assembly, chain: int) -> dict[str, Array]:

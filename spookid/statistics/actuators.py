@@ -34,12 +34,14 @@ class Cause:
     """Least and largest plausible size."""
 
 
-def causes(signal: str, driven: str, inputs: Sequence[Array], step: float) -> Iterator[Cause]:
-    """What may be the matter with a signal that acts on a coordinate. ``inputs``: at each step of each recording."""
+def causes_of_input(signal: str, driven: str, inputs: Sequence[Array], step: float, held: float) -> Iterator[Cause]:
+    """What may be the matter with a signal that acts on a coordinate. ``inputs``: at each step of each recording;
+    ``held``: as of ``causes_of_lag``."""
     slopes, late = [np.gradient(one, step) for one in inputs], delays(inputs, step)
     acts = f"{signal} acts on {driven}"
     # An input that moves between its samples is taken as held, half an interval late.
-    yield Cause(f"{acts} late by about {{}}: {DELAY}", "s", tuple(-s for s in slopes), late)
+    for cause, sizes in causes_of_lag(inputs, step, held):
+        yield Cause(f"{acts} late by about {{}}: {cause}", "s", tuple(-s for s in slopes), sizes)
     early = f"{acts} early by about {{}}: does it move between its samples?"
     yield Cause(early, "s", tuple(slopes), late)
     largest = max(float(np.max(np.abs(one), initial=0.0)) for one in inputs)
@@ -54,6 +56,14 @@ def causes(signal: str, driven: str, inputs: Sequence[Array], step: float) -> It
     yield Cause(curved, "", powers, (-1.0, np.inf))
     beyond = tuple(-np.sign(one) * np.maximum(np.abs(one) - _LARGE * largest, 0.0) for one in inputs)
     yield Cause(f"{acts} {{}} less than proportionally where it is large: does it saturate?", "%", beyond, (0.0, 1.0))
+
+
+def causes_of_lag(signals: Sequence[Array], step: float, held: float) -> list[tuple[str, tuple[float, float]]]:
+    """Why a sensor may lag, with plausible amounts. ``held``: longest interval between samples of inputs that are taken
+    as linear: inputs that are held act half an interval later, so that all sensors lag."""
+    least, most = delays(signals, step)
+    by_input = (f"inputs held between samples (hold='previous'), or {DELAY}", (least, held))
+    return [(DELAY, (max(least, held), most)), *[by_input] * bool(held)]
 
 
 def delays(signals: Sequence[Array], step: float) -> tuple[float, float]:

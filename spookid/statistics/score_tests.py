@@ -25,7 +25,7 @@ from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.solvers.rows import Columns, LinearizedFactor
 from spookid.statistics import whiteness
-from spookid.statistics.actuators import DELAY, LAG, causes, delays
+from spookid.statistics.actuators import DELAY, LAG, causes_of_input, causes_of_lag
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.whiteness import Misfit, Tails, limit, said, tails_of
 from spookid.transcription.factor import Group, measured_noise
@@ -82,6 +82,8 @@ class Experiment:
     """Root mean square of all efforts along coordinates by their label [N m or N]; no label if it is not known."""
     motors: tuple[tuple[str, str, int, float], ...]
     """Coordinate, signal, the signal's place and gain of each motor."""
+    held: float = 0.0
+    """Longest interval between samples of inputs that are measured, and taken as linear between them [s]."""
     uneven: frozenset[str] = frozenset()
     """Signals whose noise changes with the motion, as that of a quaternion's components: no tails are told of them."""
     apart: tuple[Mapping[str, Array], ...] = ()
@@ -343,11 +345,10 @@ def _of_sensor(condensed: Condensed, experiment: Experiment, i: int) -> list[Alt
     sigma, h, key = experiment.sigmas[signal], experiment.step, measured_noise(signal)
     rates = [-np.gradient(m.observed[:, i], h) / sigma for m in experiment.motions]
     ones = [np.full(len(m.observed), 1 / sigma) for m in experiment.motions]
-    late = delays([m.observed[:, i] for m in experiment.motions], h)
+    causes = causes_of_lag([m.observed[:, i] for m in experiment.motions], h, experiment.held)
+    lags = _rows(condensed, Group.OBSERVATION, key, rates)
     return [
-        Alternative(
-            f"{signal} lags by about {{}}: a delay?", "s", _rows(condensed, Group.OBSERVATION, key, rates), late
-        ),
+        *(Alternative(f"{signal} lags by about {{}}: {cause}", "s", lags, sizes) for cause, sizes in causes),
         Alternative(f"{signal} is off by about {{}}: an offset?", unit, _rows(condensed, Group.OBSERVATION, key, ones)),
     ]
 
@@ -373,7 +374,7 @@ def _of_motor(condensed: Condensed, experiment: Experiment, m: int) -> list[Alte
         Alternative(
             one.words, one.unit, _rows(condensed, Group.STATE, driven, [scale * c for c in one.changes]), one.sizes
         )
-        for one in causes(signal, driven, inputs, experiment.step)
+        for one in causes_of_input(signal, driven, inputs, experiment.step, experiment.held)
     ]
 
 
