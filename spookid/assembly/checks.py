@@ -30,6 +30,7 @@ from spookid.data.interpolation import SHARE
 from spookid.data.sampling import grid
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
+from spookid.kernels.precision import DEPENDENT, EQUAL
 from spookid.mechanics.constraints import LinearConstraint
 from spookid.mechanics.contacts import Impact
 from spookid.mechanics.holding import Touch
@@ -48,8 +49,6 @@ _OPEN = 1e-2
 """Violation of joints, as a share of how far the bodies are apart, or in rad, that is no rounding of lengths."""
 _TRIALS = 20
 """Poses near that at rest from which a loop is closed."""
-_HELD = 1e-8
-"""Share of the largest singular value of the joints' rows up to which they leave a direction free."""
 _LOOKED = 5
 """Poses along a recording at which freedoms are counted."""
 
@@ -119,7 +118,7 @@ def welded_findings(problem: Problem, states: Array) -> list[Finding]:
     G = ca.densify(jacobian(held, q, model.configuration))
     rows = evaluated(ca.vec(G.T), q, some, values).reshape(len(some), *G.shape)
     singular = np.linalg.svd(rows, compute_uv=False)
-    if G.shape[0] < G.shape[1] or np.any(singular[:, G.shape[1] - 1] <= _HELD * singular[:, 0]):
+    if G.shape[0] < G.shape[1] or np.any(singular[:, G.shape[1] - 1] <= DEPENDENT * singular[:, 0]):
         return []
     names = tuple(joint.name for joint in JointCoordinates(model).cut)
     effect = (
@@ -134,7 +133,6 @@ _DEPENDENT = 3e-3
 come no nearer to a pose where nothing is left than their samples do."""
 _NOTHING = 1e-7
 """Where no more is ever left, a row follows from the others for good."""
-_ROUNDING = 1e-9
 
 
 def check_ranks(model: Model, poses: Array, times: Array, values: Values) -> None:
@@ -193,7 +191,7 @@ def _left(others: Array, row: Array) -> Array:
     if not others.shape[1] or not np.isfinite(others).all():
         return np.asarray(np.linalg.norm(row, axis=1))
     _, sizes, directions = np.linalg.svd(others, full_matrices=False)
-    spanned = directions * (sizes > _ROUNDING * sizes[:, :1])[:, :, None]
+    spanned = directions * (sizes > DEPENDENT * sizes[:, :1])[:, :, None]
     inside = np.einsum("knm,km->kn", spanned, row)
     return np.asarray(np.linalg.norm(row - np.einsum("knm,kn->km", spanned, inside), axis=1))
 
@@ -237,8 +235,6 @@ def check_turns(model: Model, poses: Array, times: Array, values: Mapping[str, f
             )
 
 
-_NOISE = 1e-9
-"""Share of what is shown or acts that is rounding."""
 _MOTIONS = 2
 """Motions that are looked at."""
 
@@ -267,7 +263,7 @@ def cyclic(problem: Problem) -> list[int]:
         for i in candidates:
             shifted = motion.copy()
             shifted[0, i] += rng.uniform(0.3, 1.0)
-            if not np.allclose(function(*shifted).full(), felt, rtol=_NOISE, atol=_NOISE * np.max(np.abs(felt))):
+            if not np.allclose(function(*shifted).full(), felt, rtol=EQUAL, atol=EQUAL * np.max(np.abs(felt))):
                 found.discard(i)
     return sorted(found)
 

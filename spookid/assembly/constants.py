@@ -17,6 +17,7 @@ from spookid.assembly.problem import Problem
 from spookid.data.sampling import finite_samples
 from spookid.data.sensors import TorqueMotor
 from spookid.kernels.arrays import Array
+from spookid.kernels.precision import ROUNDING
 from spookid.mechanics.joint_coordinates import disturbance_names, disturbance_units
 from spookid.parameter import Parameter, is_constant, number, substitute
 from spookid.results.result import Noise
@@ -32,8 +33,6 @@ _NEVER = 1e8
 """Widths that no slip rate comes near."""
 WIDTH_AT_REST = 0.01
 """Default friction width where no motion is known [rad/s or m/s]."""
-_ROUNDING = 1e-15
-"""Share of a parameter's span, or of 1, below which an initial value of either sign is a rounded zero."""
 IMPULSE_SHARE = 1e-3
 """Width of |λ| in the load-dependent law as a share of the impulse of the mechanism's weight in one step."""
 
@@ -149,7 +148,7 @@ def magnitude(parameter: Parameter, guess: float) -> float:
     span = parameter.upper - parameter.lower
     otherwise = span if np.isfinite(span) else 1.0
     signed = parameter.lower < 0 < parameter.upper
-    return otherwise if guess == 0 or (signed and abs(guess) < _ROUNDING * otherwise) else abs(guess)
+    return otherwise if guess == 0 or (signed and abs(guess) < ROUNDING * otherwise) else abs(guess)
 
 
 def sizes(problem: Problem, settings: Settings, constants: Sequence[Constant]) -> tuple[NoiseSize, ...]:

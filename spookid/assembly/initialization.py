@@ -20,7 +20,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from spookid.assembly.schedules import Strikes
-from spookid.assembly.tracking import BETTER, KinematicFit, Motion, Tracking, derivatives, state_at
+from spookid.assembly.tracking import BETTER, TURNS, KinematicFit, Motion, Tracking, derivatives, state_at
 from spookid.data.channels import Channel, all_predicted, order
 from spookid.data.inputs import Acting
 from spookid.data.losses import robust
@@ -87,9 +87,6 @@ def oriented(
     return recording
 
 
-_TURNS = 8
-"""Angles at which a hinge is tried whose angle nothing determines."""
-
 _WIDTH = 0.01
 """Of what turns from one sign to the other with a rate [rad/s or m/s]."""
 
@@ -140,7 +137,7 @@ def _hung(model: Model, moved: Array, told: Sequence[int], values: Values, step:
     for number in told:
         period = model.freedoms[number].coordinate.period
         if period is not None and number not in driven:
-            tried = [turned(number, period * i / _TURNS) for i in range(_TURNS)]
+            tried = [turned(number, period * i / TURNS) for i in range(TURNS)]
             costs = [cost(number, coordinates) for coordinates in tried]
             if min(costs) < BETTER * costs[0]:
                 moved = tried[int(np.argmin(costs))]

@@ -10,6 +10,7 @@ from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, finite_samples
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array, Mask, contiguous
+from spookid.kernels.precision import AT_STEP
 from spookid.mechanics.contacts import HeldContact, Impact
 from spookid.mechanics.holding import Touch
 from spookid.mechanics.model import Model
@@ -21,8 +22,6 @@ from spookid.transcription.factor import Factor
 
 FAR = 1.5
 """Steps by which an impact may be off its schedule."""
-_ROUNDING = 1e-6
-"""Share of a step."""
 
 
 def check_schedules(model: Model, name: str, refuses: Mapping[str, str]) -> None:
@@ -217,7 +216,7 @@ def _holds(contact: Touch, recording: Recording | None, times: Array, step: floa
     if isinstance(told, str):  # a signal keeps its last value
         last = _last(*_samples(contact, "holds", told, recording), times) >= contact.threshold
         return (last[:-1] & last[1:]).astype(np.float64)
-    held, margin = np.zeros(len(times) - 1, dtype=bool), _ROUNDING * step
+    held, margin = np.zeros(len(times) - 1, dtype=bool), AT_STEP * step
     for first, end in told:
         held |= (times[:-1] >= first - margin) & (times[1:] <= end + margin)
     return held.astype(np.float64)

@@ -22,6 +22,7 @@ from spookid.assembly.problem import Problem
 from spookid.data.channels import all_predicted
 from spookid.data.state import State
 from spookid.kernels.arrays import Array, contiguous
+from spookid.kernels.precision import EQUAL
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND
 from spookid.mechanics.contacts import HeldContact
@@ -43,7 +44,6 @@ _NEAR = 1e-3
 _STILL, _SLIDING = 100.0, 1e-3
 """Sizes of a free body's accelerations [m/s², rad/s²] and of how far a contact moves in a step [m, rad]."""
 _ITERATIONS = 100
-_ROUNDING = 1e-9
 _SHARE = 1e-3
 """Of a sensor's largest value, its noise if it has no other."""
 
@@ -133,7 +133,7 @@ def _told(problem: Problem) -> list[bool]:
     slopes = ca.substitute(ca.jacobian(shown, d), d, ca.SX.zeros(4))
     known = parameters_in([slopes], "the sensors", ignore=[])
     numbers = substitute(ca.densify(slopes), {p.name: problem.guess_on()[p.name] for p in known})
-    return [bool(np.any(np.abs(column) > _ROUNDING)) for column in np.reshape(numbers, (-1, 4)).T]
+    return [bool(np.any(np.abs(column) > EQUAL)) for column in np.reshape(numbers, (-1, 4)).T]
 
 
 def standing(

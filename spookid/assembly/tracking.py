@@ -30,6 +30,7 @@ from spookid.data.channels import Channel, all_predicted, apart, signed
 from spookid.data.state import State
 from spookid.kernels.arrays import Array, Mask, contiguous
 from spookid.kernels.kernel import Kernel
+from spookid.kernels.precision import EQUAL
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.manifold import Manifold, jacobian
@@ -43,7 +44,7 @@ _ITERATIONS, _TRIALS, _HALVINGS = 30, 4, 8
 """At the most: of a fit, of one from an angle that is tried, of a step."""
 _SHARE_LEFT = 1e-6
 """Share of the cost that a step takes at the end."""
-_TURNS = 8
+TURNS = 8
 """Angles at which a hinge is tried."""
 BETTER = 0.9
 """Share of the cost below which another angle is taken."""
@@ -114,7 +115,7 @@ class KinematicFit:
         best = self._descended(_Point(rest if start is None else start, self._guess, rest), _TRIALS)
         for j, period in self._turning.items():
             before, least = best, BETTER * self._cost(best)
-            for turn in period / _TURNS * np.arange(1, _TURNS):
+            for turn in period / TURNS * np.arange(1, TURNS):
                 along = turn * np.eye(len(self._hidden))[j]
                 point = _Point(before.hidden + along, self._guess, before.rest + along)
                 trial = self._descended(point, _TRIALS)
@@ -211,8 +212,6 @@ _TIE = 1e-6
 """Weight of the change from the step before, which determines what rows leave free."""
 _MOST_CORRECTIONS, _MOST_IN_WINDOW = 50, 20
 """Steps that do not converge in a window are begun again nearer by."""
-_SETTLED = 1e-9
-"""A correction after which the next one is rounding [rad or m]."""
 _GAINED = 1e-8
 """Share of the squares of what rows leave that a last correction takes where they contradict each other."""
 _FARTHEST = 0.5
@@ -363,12 +362,12 @@ class _Corrections:
 
     def settled(self, steps: Array) -> Mask:
         """Whether another would change nothing that matters, (N,)."""
-        return np.asarray((np.abs(steps).max(axis=1, initial=0.0) <= _SETTLED) | (self.gained <= _GAINED))
+        return np.asarray((np.abs(steps).max(axis=1, initial=0.0) <= EQUAL) | (self.gained <= _GAINED))
 
     def chained(self) -> Array:
         """δ_k = step_k + passed_k δ_{k−1}, by doubling."""
         steps, passed, shift = self.steps.copy(), self.passed, 1
-        while shift < len(steps) and np.max(np.abs(passed)) > _SETTLED:
+        while shift < len(steps) and np.max(np.abs(passed)) > EQUAL:
             steps[shift:] += np.matmul(passed[shift:], steps[:-shift, :, None])[:, :, 0]
             passed = np.concatenate([passed[:shift], np.matmul(passed[shift:], passed[:-shift])])
             shift *= 2

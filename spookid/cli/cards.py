@@ -16,7 +16,8 @@ from spookid.errors import ProblemError
 from spookid.report import export as exports
 from spookid.results import folders
 from spookid.robots.logs import opened
-from spookid.studies.verification import FALSE_ALARMS, Card
+from spookid.statistics.whiteness import FALSE_ALARMS
+from spookid.studies.verification import Card
 from spookid.studies.verification import card as card_of
 from spookid.studies.verification import verify as verified
 

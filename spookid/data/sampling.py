@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from spookid.data.arrays import FloatArray, available
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError
+from spookid.kernels.precision import AT_STEP
 from spookid.mechanics.system import MOST_STEPS
 from spookid.records import dataclass
 
-_AT_STEP = 1e-6  # a sample is at a step if it is within this fraction of h
 _MOST_POINTS = 2**20  # of the uniform grid that the initial guess is filtered on
 
 
@@ -101,7 +101,7 @@ def smoothed(recording: Recording, signal: str, grid: Grid, *, period: float | N
     known_t, known = finite_samples(recording, signal)
     if period is not None:
         known = np.unwrap(known, period=period)
-    wanted = 2 if len(known_t) < 2 else math.ceil(grid.step / float(np.median(np.diff(known_t))) * (1 - _AT_STEP))
+    wanted = 2 if len(known_t) < 2 else math.ceil(grid.step / float(np.median(np.diff(known_t))) * (1 - AT_STEP))
     per_step = max(2, min(wanted, _MOST_POINTS // grid.count))
     interval = grid.step / per_step
     # Beyond the last step up to the last sample: the filter's end effect lies there rather than in the result.
@@ -124,7 +124,7 @@ def slack(recording: Recording, step: float) -> float:
 
 def slack_at(time: float, step: float) -> float:
     """Floating-point spacing of timestamps of the size of ``time`` [s]."""
-    return max(_AT_STEP * step, 4 * float(np.spacing(abs(time))))  # of timestamps that count from 1970 about 1e-6 s
+    return max(AT_STEP * step, 4 * float(np.spacing(abs(time))))  # of timestamps that count from 1970 about 1e-6 s
 
 
 def finite_samples(recording: Recording, signal: str) -> tuple[FloatArray, FloatArray]:

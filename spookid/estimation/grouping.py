@@ -23,6 +23,7 @@ from spookid.data.recording import Recording
 from spookid.errors import ProblemError, collected, declared_at
 from spookid.estimation.motions import anywhere, forces, measured
 from spookid.kernels.arrays import Array
+from spookid.kernels.precision import EQUAL
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.regressor import Quantity, Regressor
 from spookid.parameter import Parameter, number, stacked, substitute
@@ -31,9 +32,6 @@ from spookid.results.wording import some_of
 from spookid.statistics.regrouping import Grouping, regrouped
 from spookid.tables.table import Block, Table, Tabular, counted, superscripts
 from spookid.tables.table import number as written
-
-_GROWN = 1e-8
-"""Share of all quantities that may be left where they grow by the same share, rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +241,7 @@ def _may_grow(regressor: Regressor, values: Values) -> bool:
     sizes, slopes = (np.atleast_1d(substitute(part, values)) for part in (every, ca.jacobian(every, symbols)))
     slopes = slopes.reshape(len(sizes), -1)
     left = sizes - slopes @ np.linalg.lstsq(slopes, sizes, rcond=None)[0]
-    return bool(np.linalg.norm(left) <= _GROWN * np.linalg.norm(sizes))
+    return bool(np.linalg.norm(left) <= EQUAL * np.linalg.norm(sizes))
 
 
 def unknown(problem: Problem) -> list[Parameter]:

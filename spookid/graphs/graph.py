@@ -22,6 +22,7 @@ from spookid.graphs.solution import GraphSolution, Picture
 from spookid.graphs.start import rounding, started
 from spookid.graphs.writing import Stage, Written, check_hard_rows, rank, written
 from spookid.kernels.arrays import Array, Mask
+from spookid.kernels.precision import ROUNDING
 from spookid.mechanics.system import MOST_STEPS, System, counted_steps, floats, parameter_values, seconds
 from spookid.parameter import Parameter, parameters_in, stacked
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
@@ -32,7 +33,6 @@ from spookid.statistics.sensitivities import AT_BOUND, NO_FACTOR, UNOBSERVED
 from spookid.statistics.weak_directions import RESOLVED
 from spookid.tables.table import Block, Tabular, counted, number
 from spookid.transcription.factor import Constant, Factor, Group
-from spookid.transcription.parameter_constraints import MET
 from spookid.transcription.transcription import Chain, Point, Transcription
 
 if TYPE_CHECKING:
@@ -326,7 +326,7 @@ def standard_errors(problem: Transcription, point: Point) -> tuple[Array, dict[s
     reasons |= {name: UNOBSERVED for name, is_seen, at in zip(names, seen, held, strict=True) if not (is_seen or at)}
     free = np.flatnonzero(~held)
     scales = problem.magnitudes[free]
-    inverse = np.linalg.pinv(matrix[np.ix_(free, free)] * np.outer(scales, scales), rcond=MET, hermitian=True)
+    inverse = np.linalg.pinv(matrix[np.ix_(free, free)] * np.outer(scales, scales), rcond=ROUNDING, hermitian=True)
     found = np.full(n, np.nan)
     found[free] = scales * np.sqrt(np.maximum(np.diag(inverse), 0.0))
     return np.where(seen, found, np.nan), reasons

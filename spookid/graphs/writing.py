@@ -13,9 +13,9 @@ from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.graphs.factor import GraphFactor, Variables, Window
 from spookid.kernels.arrays import Array, Mask, contiguous
+from spookid.kernels.precision import DEPENDENT
 from spookid.solvers import stages
 from spookid.transcription.factor import Constant, Factor, Kind
-from spookid.transcription.parameter_constraints import RANK
 from spookid.transcription.transcription import Point, Transcription
 
 EXACTLY = "{} exactly"  # name of the equality constraints of a factor that has soft ones too
@@ -116,7 +116,7 @@ def _added(
 
 def rank(rows: Sequence[Array]) -> int:
     """Of matrices one below the other."""
-    return int(np.linalg.matrix_rank(np.vstack(rows), RANK)) if rows else 0
+    return int(np.linalg.matrix_rank(np.vstack(rows), DEPENDENT)) if rows else 0
 
 
 @dataclass(frozen=True)

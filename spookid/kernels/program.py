@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from spookid.kernels.arrays import Array, Integers, location
 from spookid.kernels.library import library
+from spookid.kernels.precision import STEPS_OF_A_CALL
 
 # fmt: off
 _OPERATIONS = (
@@ -30,8 +31,6 @@ _OPERATIONS = (
 # fmt: on
 """In the order of ``operations.h``."""
 _FLOAT = np.dtype(np.float64)
-_CHUNK = 65536
-"""Steps of one call, so that an interruption is not held up for long."""
 _Size, _Address = ctypes.c_longlong, ctypes.c_void_p
 
 Arguments = tuple["ctypes.Array[ctypes.c_void_p]", "ctypes.Array[ctypes.c_longlong]"]
@@ -95,8 +94,8 @@ class Program:
         if not (out.flags.c_contiguous and out.dtype == _FLOAT):
             raise ValueError("the result is C-contiguous float64")
         at = _Address(None if places is None else location(places))
-        for start in range(0, len(out), _CHUNK):
-            part = slice(start, min(start + _CHUNK, len(out)))
+        for start in range(0, len(out), STEPS_OF_A_CALL):
+            part = slice(start, min(start + STEPS_OF_A_CALL, len(out)))
             pointers, strides = self.arguments([a[part] for a in stepwise], shared)
             apart = _Size(out[0].size)
             given = _Size(part.stop - start), pointers, strides, at

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from spookid.kernels.arrays import Array
 from spookid.kernels.library import library
 from spookid.kernels.native import address
+from spookid.kernels.stages import LANES
 
-LANES = 8
 _Size, _Address = ctypes.c_longlong, ctypes.c_void_p
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import casadi as ca
 
 from spookid.errors import ProblemError, declared_at, shown
+from spookid.kernels.precision import ROUNDING
 from spookid.mechanics.coefficients import load_coefficient
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.loads import Bound, Efforts, Load
@@ -15,7 +16,6 @@ from spookid.parameter import is_zero, stacked
 
 _EFFORTS = ("coulomb", "stiction", "stribeck_velocity")
 _SHARES = ("motor", "external", "motor_stiction", "external_stiction", "motor_square", "external_square", "exponent")
-_AT_REST = 1e-12  # square of a relative rate, and of an effort, below which a root has no slope
 
 
 class GearFriction(Load):
@@ -96,7 +96,7 @@ class GearFriction(Load):
         motor, external = efforts.motor, efforts.external
         total = own["coulomb"] + self._size(own["motor"] * motor, own["external"] * external)
         if self._stribeck:
-            relative = (rate / own["stribeck_velocity"]) ** 2 + _AT_REST
+            relative = (rate / own["stribeck_velocity"]) ** 2 + ROUNDING
             pair = own["motor_stiction"] * motor, own["external_stiction"] * external
             extra = own["stiction"] + self._size(*pair) + self._squares(own, motor, external)
             total += ca.exp(-(relative ** (own["exponent"] / 2))) * extra
@@ -121,7 +121,7 @@ class GearFriction(Load):
 
 
 def _root(square: ca.SX) -> ca.SX:
-    return ca.sqrt(square + _AT_REST)
+    return ca.sqrt(square + ROUNDING)
 
 
 def gear_efforts(model: Model, q: ca.SX, position: ca.SX, rates: ca.SX, u: ca.SX, width: ca.SX) -> Efforts:

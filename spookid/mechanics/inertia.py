@@ -18,12 +18,12 @@ import numpy as np
 from spookid.argument_checks import Checked, checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.kernels.arrays import Array
+from spookid.kernels.precision import ROUNDING
 from spookid.parameter import expression, is_constant, parameters_in, substitute, symbolic
 from spookid.records import dataclass
 
-SYMMETRIC = 1e-12  # largest difference of opposite entries of an inertia that is taken for rounding [kg m²]
 DIGITS = 1e-6  # relative error of numbers that are written with six digits
-_PRINTED = 1e-2  # that by which it may be missed at all: numbers in files are printed with few digits
+PRINTED = 1e-2  # that by which it may be missed at all: numbers in files are printed with few digits
 _WIDEST = 10.0  # share of a value from which on nothing is known of it; what is larger is meant in per cent
 ENTRIES = ("I_xx", "I_yy", "I_zz", "I_xy", "I_xz", "I_yz")
 _PLACES = [tuple(map("xyz".index, name.removeprefix("I_"))) for name in ENTRIES]
@@ -88,7 +88,7 @@ class FullInertia(metaclass=Checked):
         object.__setattr__(self, "about", "center_of_mass")
         if is_constant(mass) and not float(mass) > 0:
             raise ProblemError(f"{self._what} has mass {float(mass):g} kg; a mass must be positive")
-        if is_constant(inertia) and (wrong := impossible(ca.DM(inertia).full(), _PRINTED)):
+        if is_constant(inertia) and (wrong := impossible(ca.DM(inertia).full(), PRINTED)):
             raise ProblemError(f"{self._what} {wrong}, which no body has; check products, axes, the point it is about")
         self._check_known()
 
@@ -105,7 +105,7 @@ class FullInertia(metaclass=Checked):
             )
         expected = around or self
         mass = at_guess(expected.mass).item()
-        wrong = impossible(at_guess(expected.inertia), _PRINTED) if mass > 0 else f"has mass {mass:g} kg"
+        wrong = impossible(at_guess(expected.inertia), PRINTED) if mass > 0 else f"has mass {mass:g} kg"
         if wrong:
             raise ProblemError(f"{self._what} is expected within {within:g} of what {wrong}, which no body has; fix it")
 
@@ -231,7 +231,7 @@ def inertia_matrix(value: Any, what: str) -> ca.SX:
         raise ProblemError(f"{what} must be three principal moments, six entries or 3 x 3, not {size}")
     inertia = symbolic(given, what, (3, 3))
     for skew in ca.vertsplit(ca.densify(ca.vec(ca.simplify(inertia - inertia.T)))):
-        if is_constant(skew) and abs(float(skew)) > SYMMETRIC:
+        if is_constant(skew) and abs(float(skew)) > ROUNDING:
             raise ProblemError(
                 f"{what} is a 3x3 matrix that is not symmetric"
                 "; give (Ixx, Iyy, Izz, Ixy, Ixz, Iyz), or make it symmetric"

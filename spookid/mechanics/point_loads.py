@@ -11,6 +11,7 @@ import numpy as np
 
 from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, collected, declared_at, evaluating
+from spookid.kernels.precision import ROUNDING
 from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.coefficients import not_negative
 from spookid.mechanics.moving import MovingFrame, anywhere
@@ -114,7 +115,6 @@ class PointLoad(metaclass=Checked):
 
 
 Axes = Literal["world", "frame"]
-_ROUNDING = 1e-12  # lengths [m] and speeds [m/s] below which a direction is rounding
 
 
 class SpringDamper(PointLoad):
@@ -245,4 +245,4 @@ class Propeller(PointLoad):
 
 def size(vector: ca.SX) -> ca.SX:
     """|x|, with a slope where it is zero."""
-    return ca.sqrt(ca.sumsqr(vector) + _ROUNDING**2)
+    return ca.sqrt(ca.sumsqr(vector) + ROUNDING**2)

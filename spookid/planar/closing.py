@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from spookid.errors import ProblemError, shown
 from spookid.kernels.arrays import Array
+from spookid.kernels.precision import DEPENDENT, ROUNDING
 from spookid.mechanics.system import System, parameter_values, vector
 from spookid.parameter import Parameter, parameters_in, stacked
 
@@ -24,13 +25,11 @@ Indices = NDArray[np.intp]
 Group = tuple[Indices, Indices]
 """Rows and columns of constraints and coordinates that determine each other, as many of each."""
 
-_CLOSED = 1e-12  # largest violation of a constraint that holds, over the size of the mechanism
 _ITERATIONS = 50
 _HALVINGS = 12  # of a step of Newton's method that makes no row smaller
 _STRIDE = 0.05
 """Of a coordinate that is moved to where it is asked to be, at once: an angle [rad], a length over the size."""
 _SHORTEST = 1e-3  # of the longest stride, that after which a place counts as out of reach
-_PARTS = 1e-9  # of the largest singular value, below which one is zero: constraints then imply each other
 _PREFERRED = 0.05  # of how much a coordinate moves that an angle must move by itself to be an independent one
 _STARTS = 16
 
@@ -71,7 +70,7 @@ class Closing:
         """Which coordinates are independent, in ascending order."""
         slope = self._slope(self.start, self.numbers(None))
         _, sizes, right = np.linalg.svd(slope)
-        rank = int(np.sum(sizes >= _PARTS * sizes[0]))
+        rank = int(np.sum(sizes >= DEPENDENT * sizes[0]))
         if rank < len(slope):
             raise ProblemError(
                 f"{self.what} has {len(slope)} constraints of rank {rank} where it is declared; leave out those that "
@@ -163,7 +162,7 @@ class Closing:
         q, chosen = near.copy(), np.arange(self.sparsity.size1()) if rows is None else rows
         left = self._rows(q, p)[chosen]
         for _ in range(_ITERATIONS):
-            closed = np.max(np.abs(left), initial=0.0) <= _CLOSED * max(self._size, 1.0)
+            closed = np.max(np.abs(left), initial=0.0) <= ROUNDING * max(self._size, 1.0)
             slope = self._slope(q, p)[np.ix_(chosen, columns)]
             if not (np.all(np.isfinite(slope)) and np.all(np.isfinite(left))):
                 return None
@@ -220,7 +219,7 @@ class Closing:
                 block = slope[np.ix_(rows, columns)] * self._units[columns]
                 block /= np.maximum(np.linalg.norm(block, axis=1, keepdims=True), np.finfo(float).tiny)
                 determinant = np.linalg.det(block)
-                signs.append(0 if abs(determinant) < _PARTS else int(np.sign(determinant)))
+                signs.append(0 if abs(determinant) < DEPENDENT else int(np.sign(determinant)))
         return tuple(signs)
 
     # --- independent coordinates ---
@@ -243,7 +242,7 @@ class Closing:
             what = f"{self.what}: independent_names are {', '.join(map(str, names)) or 'none'}"
             raise ProblemError(f"{what}; give {freedoms} of {', '.join(self.names)}")
         chosen = [self.names.index(name) for name in names]
-        if np.linalg.svd(moves[chosen], compute_uv=False)[-1] < _PARTS:
+        if np.linalg.svd(moves[chosen], compute_uv=False)[-1] < DEPENDENT:
             what = f"{self.what}: {', '.join(names)} do not move independently where it is declared"
             raise ProblemError(f"{what}; give others")
         return chosen

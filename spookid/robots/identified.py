@@ -13,7 +13,7 @@ import numpy as np
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.mechanics.body import Body
-from spookid.mechanics.inertia import ENTRIES, impossible
+from spookid.mechanics.inertia import ENTRIES, PRINTED, impossible
 from spookid.mechanics.joints import Joint
 from spookid.parameter import is_constant, parameters_in
 from spookid.results.result import Derived, Solution
@@ -23,8 +23,6 @@ from spookid.robots.parts import Parts
 from spookid.tables.table import number as written
 
 _CENTER = ("c_x", "c_y", "c_z")
-_PRINTED = 1e-2
-"""Share of the largest moment by which a rest may miss what a body has, as numbers with few digits do."""
 AT_JOINTS = ("viscous", "coulomb", "armature", "stiffness", "rest")
 """What files hold of a coordinate, if not all of them all of it."""
 
@@ -131,7 +129,7 @@ def shared(robot: Parts, group: Group, found: Mapping[str, float]) -> dict[str, 
         for name, part in own.items():
             if part is not None and name != holder and name in kept:
                 rest = rest - part.seen_from(group.members[name])
-        if not kept or (rest.mass > 0 and not impossible(rest.inertia, _PRINTED)):
+        if not kept or (rest.mass > 0 and not impossible(rest.inertia, PRINTED)):
             break
     emptied = {name: None for name, part in own.items() if part is not None and name != holder and name not in kept}
     return {**emptied, holder: rest.seen_from(group.members[holder].inverse)}

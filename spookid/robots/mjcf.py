@@ -19,6 +19,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from spookid.errors import ProblemError
+from spookid.kernels.precision import EQUAL
 from spookid.robots.description import (
     Actuator,
     Connection,
@@ -40,8 +41,6 @@ from spookid.tables.table import counted
 
 FREE, BALL, SLIDE, HINGE = range(4)
 """MuJoCo's numbers of joints."""
-_RIGHT = 1e-9
-"""Largest cosine of a right angle, and largest distance of points that are one [m]."""
 
 
 def joint_names(model: Any, bodies: Sequence[str]) -> list[str]:
@@ -91,12 +90,12 @@ def _several(
     axes = [model.jnt_axis[j] for j in joints]
     first = [float(model.qpos0[model.jnt_qposadr[j]]) for j in joints]
     at = [model.jnt_pos[j] for j in joints]
-    right = np.abs(np.array(axes) @ np.array(axes).T) < _RIGHT
-    if types == [HINGE, HINGE] and right[0, 1] and np.linalg.norm(at[0] - at[1]) < _RIGHT:
+    right = np.abs(np.array(axes) @ np.array(axes).T) < EQUAL
+    if types == [HINGE, HINGE] and right[0, 1] and np.linalg.norm(at[0] - at[1]) < EQUAL:
         inner = Placement(at[0].copy(), np.column_stack([axes[0], axes[1], np.cross(axes[0], axes[1])]))
         turn = Rotation.from_rotvec([0, first[1], 0]).as_matrix()
         return "universal", inner.turned(-first[0]), Placement(inner.at, inner.axes @ turn), (0, 1)
-    if sorted(types) == [SLIDE, HINGE] and np.linalg.norm(axes[0] - axes[1]) < _RIGHT:
+    if sorted(types) == [SLIDE, HINGE] and np.linalg.norm(axes[0] - axes[1]) < EQUAL:
         order = (types.index(SLIDE), types.index(HINGE))
         inner = Placement.along(axes[order[1]], at[order[1]].copy())
         return "cylindrical", inner, inner.moved(first[order[0]]).turned(first[order[1]]), order

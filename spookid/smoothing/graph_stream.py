@@ -13,9 +13,9 @@ from spookid.errors import ProblemError
 from spookid.graphs.graph import Graph
 from spookid.graphs.solution import LEFT_BRANCH
 from spookid.kernels.arrays import Array, Mask
+from spookid.kernels.precision import AT_STEP
 from spookid.results.findings import Finding
 from spookid.smoothing.estimate import FEW, OnlineEstimate, of_parameters, unsettled
-from spookid.smoothing.input_rows import ASIDE
 from spookid.smoothing.intake import Intake, checked, refuse_second
 from spookid.solvers.fixed_lag import FixedLag
 from spookid.tables.table import number
@@ -60,7 +60,7 @@ class GraphStream:
             self._start = time
         at = (time - self._start) / self.graph.step
         step = round(at)
-        if abs(at - step) > ASIDE:
+        if abs(at - step) > AT_STEP:
             raise ProblemError(
                 f"{what}: {time:.12g} s lies between two steps of {self.graph.step:g} s from {self._start:.12g} s on; "
                 "a graph's samples are at its steps"

@@ -18,6 +18,7 @@ from spookid.assembly.problem import Problem
 from spookid.data.inputs import acting_between
 from spookid.data.sampling import Grid, slack_at
 from spookid.kernels.arrays import Array, Mask
+from spookid.kernels.precision import AT_STEP
 from spookid.parameter import is_constant, number
 from spookid.transcription.factor import Factor, Group
 
@@ -158,8 +159,6 @@ class SensorRows:
                     yield from ((factor, row, column, t, value) for t, value in samples)
 
 
-ASIDE = 1e-6
-"""Share of a step by which a sample may be beside it."""
 _LATEST, _SOME = 50, 10
 """How many intervals between samples are remembered, and how many of them an input may be without a sample."""
 _BESIDE = 2
@@ -212,7 +211,7 @@ class InputRows:
 
     def acts(self, signal: str, t: float) -> int:
         """The step in which a sample begins to act."""
-        return math.floor((t + self._delays[signal] - self._start) / self._step + ASIDE)
+        return math.floor((t + self._delays[signal] - self._start) / self._step + AT_STEP)
 
     def add(self, signal: str, t: float, value: float) -> bool:
         """A sample; False if it is older than all that are kept."""
@@ -223,7 +222,7 @@ class InputRows:
             self.intervals[signal].append(t - samples[-1][0])
         insort(samples, (t, value))
         if signal in self._plain:
-            changed = math.ceil((t - self._start) / self._step - ASIDE)
+            changed = math.ceil((t - self._start) / self._step - AT_STEP)
         else:
             before = samples[max(bisect_left(samples, (t, -math.inf)) - 1, 0)][0]
             changed = self.acts(signal, before if signal in self._lines else t) - 1

@@ -12,11 +12,11 @@ import numpy as np
 from spookid.assembly.problem import Problem
 from spookid.data.recording import Recording
 from spookid.errors import listing
+from spookid.kernels.precision import AT_STEP
 from spookid.parameter import number
 from spookid.results.findings import Finding
 from spookid.smoothing.estimate import FEW, OnlineEstimate
 from spookid.smoothing.initialization import Initialization, from_guess
-from spookid.smoothing.input_rows import ASIDE
 from spookid.smoothing.intake import Intake, checked, refuse_second, signals
 from spookid.smoothing.stream import Stream, longest_gap
 
@@ -81,7 +81,7 @@ class Waiting:
             self._forget()
             return None
         begin = self._begin()
-        if max(self._come) - begin < self._problem.step * (self._steps - ASIDE):
+        if max(self._come) - begin < self._problem.step * (self._steps - AT_STEP):
             return None
         recording = self._together(begin)
         seen = (np.isfinite(recording.signal(channel.signal)) for channel in self._problem.channels)

@@ -18,12 +18,9 @@ import numpy as np
 from spookid.kernels.arrays import Array, Integers, Mask, contiguous
 from spookid.kernels.kernel import Call
 from spookid.kernels.native import Lists, Routines, address, integers, routines
+from spookid.kernels.precision import DEPENDENT, STEPS_OF_A_CALL
 from spookid.kernels.program import Program
 from spookid.records import dataclass
-
-_RANK = 1e-9
-"""Singular values, or lengths of rows less what others reach of them, below this share of a step's largest are zero:
-the rows are redundant."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +57,10 @@ def rank(matrices: Array) -> int:
 def _rank(matrices: Array) -> int:
     if (by := routines()) is not None:
         given, found = np.ascontiguousarray(matrices), np.zeros(1, dtype=np.int64)
-        by.rank(*matrices.shape, address(given), address(np.array([_RANK])), address(found))
+        by.rank(*matrices.shape, address(given), address(np.array([DEPENDENT])), address(found))
         return int(found[0])
     values = np.linalg.svd(matrices, compute_uv=False)
-    return int(np.max(np.sum(values > _RANK * values[:, :1], axis=1)))
+    return int(np.max(np.sum(values > DEPENDENT * values[:, :1], axis=1)))
 
 
 def combinations(columns: Array) -> Mask:
@@ -72,7 +69,7 @@ def combinations(columns: Array) -> Mask:
     longest = np.max(np.linalg.norm(columns, axis=1), axis=1, initial=0.0)
     for i in range(columns.shape[2]):
         length = np.linalg.norm(left[:, :, i], axis=1)
-        combined[:, i] = length <= _RANK * longest
+        combined[:, i] = length <= DEPENDENT * longest
         own = np.where(combined[:, i], 0.0, left[:, :, i].T / np.where(length > 0, length, 1.0)).T
         for _ in range(2):
             left[:, :, i + 1 :] -= own[:, :, None] * np.matmul(own[:, None], left[:, :, i + 1 :])
@@ -135,10 +132,6 @@ def smallest_solution(matrices: Array, right: Array, rank: int) -> Array:
     if not (np.all(np.isfinite(matrices)) and np.all(np.isfinite(right))):
         return np.full((len(matrices), matrices.shape[2]), np.nan)
     return np.asarray(np.matmul(null_space_and_inverse(matrices, rank).inverse, right[:, :, None])[:, :, 0])
-
-
-_LONGEST = 65536
-"""Steps of one call, so that an interruption is not held up for long."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,8 +205,8 @@ def _by_program(
     tangent = (out.shape[1] - layout.parameters - 1) // len(layout.offsets)
     based = left.basis is not None
     plan = _plan(layout, places.tobytes(), call.shape, tangent, based, tuple(left.follows.tolist()))
-    for start in range(0, len(out), _LONGEST):
-        part = slice(start, min(start + _LONGEST, len(out)))
+    for start in range(0, len(out), STEPS_OF_A_CALL):
+        part = slice(start, min(start + STEPS_OF_A_CALL, len(out)))
         by.condense(
             *(part.stop - start, program.address, *program.arguments(*call.at(part))),
             *(address(plan.sizes), plan.lists.address),

@@ -18,13 +18,12 @@ from functools import lru_cache
 import numpy as np
 
 from spookid.kernels.arrays import Array, Integers, Mask
+from spookid.kernels.precision import DEPENDENT, ROUNDING
 from spookid.kernels.scipy_parts import lapack
 from spookid.solvers.quadratic_program import primal_dual
 
 RANK = 1e-11
 """A column whose part that is orthogonal to those before is below this share of its length is zero."""
-HARD_RANK = 1e-9
-"""A equality constraint, of largest entry 1 when it comes in, whose entries are all below this says nothing new."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +115,7 @@ def settled(front: Front, firm: Array) -> tuple[Front, Array]:
     """Equality constraints of the parameters alone taken from a front to others, (r, n_p + 1), of which independent
     ones are kept."""
     n = firm.shape[1] - 1
-    alone = np.max(np.abs(front.hard[:, : -n - 1]), axis=1, initial=0.0) <= HARD_RANK
+    alone = np.max(np.abs(front.hard[:, : -n - 1]), axis=1, initial=0.0) <= DEPENDENT
     if not np.any(alone):
         return front, firm
     whole = np.concatenate([firm, front.hard[alone, -n - 1 :]])
@@ -131,7 +130,7 @@ def _hard_pivots(soft: Array, hard: Array, linear: Array, count: int) -> tuple[A
     while hard.size and count:
         size = np.abs(hard[:, :count])
         i, place = divmod(int(np.argmax(size)), count)
-        if size[i, place] <= HARD_RANK:
+        if size[i, place] <= DEPENDENT:
             hard[:, :count] = 0.0
             break
         row = hard[i].copy()
@@ -142,7 +141,7 @@ def _hard_pivots(soft: Array, hard: Array, linear: Array, count: int) -> tuple[A
         linear -= linear[place] / row[place] * row[:-1]
         taken.append(row)
         places.append(place)
-    kept = np.max(np.abs(hard[:, :-1]), axis=1, initial=0.0) > HARD_RANK
+    kept = np.max(np.abs(hard[:, :-1]), axis=1, initial=0.0) > DEPENDENT
     return np.array(taken).reshape(-1, soft.shape[1]), places, hard[kept]
 
 
@@ -187,13 +186,6 @@ def bounded_solution(pivots: Pivots, step: Array, lower: Array, upper: Array) ->
     return np.clip(primal_dual(step, lower, upper, held)[0], lower, upper)
 
 
-_CANCELLED = 1e-9
-"""What follows an unknown that no row gives by less than this share of its terms does not follow it."""
-_ROUNDED = 1e-12
-"""An entry that is smaller beside the largest of its row is rounding. Multipliers of what other joints hold already
-have such entries, and would make unknown all that stands beside them."""
-
-
 def joint_covariance(pivots: Sequence[Pivots], border: Pivots, tangent: int) -> Array:
     """Of the newest states, the oldest first, and the parameters; NaN where they are not determined. ``pivots``: of the
     elimination of each of these states, rows of its unknowns and of those that follow; ``border``: of the elimination
@@ -233,9 +225,9 @@ def _of_rows(rows: Array, places: list[int], soft: list[int]) -> Array:
     known = np.ones(len(places), dtype=np.bool_)
     if loose:
         largest = np.max(np.abs(rows), axis=1, keepdims=True)
-        beside = np.where(np.abs(rows[:, loose]) > _ROUNDED * largest, rows[:, loose], 0.0)
+        beside = np.where(np.abs(rows[:, loose]) > ROUNDING * largest, rows[:, loose], 0.0)
         follows, terms = inverse @ beside, np.abs(inverse) @ np.abs(beside)
-        known = ~np.any(np.abs(follows) > _CANCELLED * terms, axis=1)
+        known = ~np.any(np.abs(follows) > DEPENDENT * terms, axis=1)
     responses, at = inverse[known][:, soft], np.array(places)[known]
     covariance[np.ix_(at, at)] = responses @ responses.T
     return covariance

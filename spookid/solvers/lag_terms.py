@@ -27,6 +27,7 @@ import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array, contiguous
+from spookid.kernels.precision import NO_INFORMATION
 from spookid.solvers.condensation import NullSpaceAndInverse, null_space_and_inverse, rank
 from spookid.solvers.fronts import Pivots
 from spookid.solvers.lag_memory import Memory, memory_of
@@ -37,8 +38,6 @@ from spookid.solvers.slopes import Determinants, Turns
 _MOST = 2.0
 _FAR = 0.01
 """Share of a parameter's size by which it must have moved for other estimates to be looked for."""
-_ALONE = 1e-10
-"""Share of the information in a parameter for known states below which states hide it: the rest is rounding."""
 _KNOWN = 1e-6
 """Least eigenvalue of an information matrix with diagonal 1 that is not rounding."""
 
@@ -66,7 +65,7 @@ class FirstEstimates:
         after, _ = self._information(parameters, parameters)
         seen = held > 0
         before, after, held = before[np.ix_(seen, seen)], after[np.ix_(seen, seen)], held[seen]
-        if not np.all(np.diag(before) > _ALONE * held) or not np.all(np.isfinite(after)):
+        if not np.all(np.diag(before) > NO_INFORMATION * held) or not np.all(np.isfinite(after)):
             return
         scale = np.sqrt(np.outer(np.diag(before), np.diag(before)))
         known = np.linalg.eigvalsh(before / scale)[0] > _KNOWN if len(held) else False

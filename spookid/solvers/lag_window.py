@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array, Mask
+from spookid.kernels.precision import ROUNDING
 from spookid.transcription.factor import Factor, Group, Kind
 from spookid.transcription.transcription import Transcription
 
 _ROOM = 4
 """Windows that a buffer has room for: steps move to its front once it is full, and not with every update."""
-_ROUNDING = 1e-12
-"""A equality constraint that is so much smaller than others of its factor is zero."""
 
 
 class Sliding:
@@ -285,7 +284,7 @@ class LagWindow:
                 block[:, -n - 1 : -1] = matrix[:, len(placed.offsets) * t : -1]
                 block[:, -1] = placed.residual[step]
                 sizes = np.max(np.abs(block[:, :-1]), axis=1)
-                least = _ROUNDING * np.max(sizes) if hard else 0.0
+                least = ROUNDING * np.max(sizes) if hard else 0.0
                 parts.append(block[(sizes > least) & ~placed.absent.values[step]])
         whole = np.concatenate(parts)
         return whole / np.max(np.abs(whole[:, :-1]), axis=1, keepdims=True, initial=1e-300) if hard else whole

@@ -13,6 +13,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from spookid.kernels.arrays import Array, Mask
+from spookid.kernels.precision import NO_INFORMATION
 from spookid.records import dataclass
 from spookid.solvers.condensation import combinations
 from spookid.solvers.reduced_problem import ReducedProblem
@@ -20,9 +21,6 @@ from spookid.solvers.rows import LinearizedFactor
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.solvers.systems import System
 from spookid.transcription.transcription import Point, Transcription
-
-_UNSEEN = 1e-10
-"""Largest share of a direction that is not seen, in units in which each parameter by itself is seen alike."""
 
 
 class Linearization:
@@ -156,8 +154,8 @@ def unseen_directions(problem: Transcription, point: Point, scales: Array) -> Ar
     if not np.all(np.isfinite(matrix)):
         return np.zeros((0, len(scales)))
     lengths = np.sqrt(np.maximum(np.diag(matrix), 0.0))
-    moves = lengths > _UNSEEN * np.max(lengths, initial=0.0)
+    moves = lengths > NO_INFORMATION * np.max(lengths, initial=0.0)
     sizes = np.where(moves, lengths, 1.0)
     values, vectors = np.linalg.eigh(np.where(np.outer(moves, moves), matrix, 0.0) / np.outer(sizes, sizes))
-    directions = (vectors / sizes[:, None])[:, values < _UNSEEN]
+    directions = (vectors / sizes[:, None])[:, values < NO_INFORMATION]
     return np.asarray((basis @ np.linalg.qr(directions)[0]).T)

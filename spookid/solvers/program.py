@@ -16,15 +16,12 @@ import numpy as np
 
 from spookid.kernels.arrays import Array, Integers, Mask, contiguous
 from spookid.kernels.kernel import Kernel
+from spookid.kernels.precision import ROUNDING
 from spookid.solvers.places import Place, hessian_sparsity, jacobian_sparsity, role_of, weighted_curvature
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Point, Transcription
 
 V = TypeVar("V")
-
-
-_ROUNDING = 1e-13
-"""Share of a factor's largest derivative that may be rounding."""
 
 
 class Program:
@@ -113,7 +110,7 @@ class Program:
         moved = np.zeros(self.size)
         for place, J in zip(self.places, self.jacobians(self.origin), strict=True):
             largest = np.max(np.abs(J), axis=2, initial=0.0)
-            seen = largest > _ROUNDING * np.max(largest, initial=0.0)
+            seen = largest > ROUNDING * np.max(largest, initial=0.0)
             moved += np.bincount(place.columns.ravel(), seen.ravel(), self.size)
         return np.asarray(moved > 0)
 

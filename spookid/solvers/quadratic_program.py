@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from spookid.kernels.arrays import Array, Mask
+from spookid.kernels.precision import ROUNDING
 from spookid.kernels.scipy_parts import lapack, nnls
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.transcription.parameter_constraints import LinearConstraints, least_distance, null_space
@@ -47,7 +48,6 @@ def balanced(problem: Transcription, parameters: Array, gradient: Array, lengths
 # SciPy's wrappers take longer than the work.
 _dpotrf, _dtrtrs, _dposv = lapack.dpotrf, lapack.dtrtrs, lapack.dposv
 
-_ROUNDING = 1e-12
 _GUESSES = 20
 """Rounds after which the primal-dual method may go in a circle."""
 
@@ -143,7 +143,7 @@ def _constrained_step(matrix: Array, gradient: Array, lower: Array, upper: Array
 def _snapped(step: Array, lower: Array, upper: Array) -> Array:
     """A step with what ends at a bound, but for rounding, there to the last digit."""
     for end in (lower, upper):
-        step = np.where(np.abs(step - end) <= _ROUNDING * np.abs(step), end, step)
+        step = np.where(np.abs(step - end) <= ROUNDING * np.abs(step), end, step)
     return np.clip(step, lower, upper)
 
 
@@ -174,7 +174,7 @@ def bounded_least_squares(
         cost = float(left @ left)
         fall = cost - float(there @ there)
         if fall > 0 and np.all(np.isfinite(slopes_there)):  # nothing that is no number falls
-            at, left, slopes, damping = trial, there, slopes_there, max(damping / 10, _ROUNDING)
+            at, left, slopes, damping = trial, there, slopes_there, max(damping / 10, ROUNDING)
             if fall <= _DECREASE * cost:
                 break
         else:

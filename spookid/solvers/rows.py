@@ -22,12 +22,11 @@ from numpy.typing import NDArray
 from spookid.kernels.arrays import Array, Integers, Mask
 from spookid.kernels.kernel import CHUNK, Call
 from spookid.kernels.native import Lists, Routines, address, integers, routines, strides
+from spookid.kernels.precision import STEPS_OF_A_CALL
 from spookid.kernels.stages import LANES, ROWS, aligned, mirrored
 from spookid.records import dataclass
 from spookid.transcription.factor import Factor
 
-_LONGEST = 65536
-"""Steps of one call, so that an interruption is not held up for long."""
 NUMBERS = 150_000
 """That are computed at once, of a few steps or of many."""
 
@@ -91,7 +90,7 @@ def _given(block: Rows | Stream, first: int) -> tuple[slice, tuple[object, ...],
     """Some steps from one on, the program that gives their transposed Jacobians, with its arguments, or else
     these themselves."""
     nothing = address(None), address(None), address(None)
-    far = slice(first, min(first + _LONGEST, block.shape[0]))
+    far = slice(first, min(first + STEPS_OF_A_CALL, block.shape[0]))
     if isinstance(block, Rows):
         return far, nothing, np.ascontiguousarray(block.matrix[far])
     if (program := block.jacobian.program) is not None:

@@ -21,6 +21,7 @@ from functools import cached_property
 import numpy as np
 
 from spookid.kernels.arrays import Array, Mask
+from spookid.kernels.precision import DEPENDENT
 from spookid.kernels.stages import HardRows
 from spookid.kernels.thread_pool import Workspace
 from spookid.records import dataclass
@@ -29,8 +30,6 @@ from spookid.solvers.rows import Columns, LinearizedFactor, Rows
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.transcription.factor import Factor, Group
 
-_INDEPENDENT = 1e-9
-"""Singular values of the first step's hard rows below this share of the largest are zero."""
 _LENIENT = 1e-14
 """Share of their diagonal that is added for unknowns of which too little is known."""
 
@@ -268,4 +267,4 @@ def independent_combinations(rows: Rows, states: int) -> Array:
     """Orthonormal combinations of rows of the first step that do not depend on one another in so many unknowns of the
     ``states``, (rows, combinations)."""
     left, values, _ = np.linalg.svd(rows.matrix[0, :states].T, full_matrices=False)
-    return np.asarray(left[:, values > _INDEPENDENT * values.max(initial=0.0)])
+    return np.asarray(left[:, values > DEPENDENT * values.max(initial=0.0)])

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.arrays import Array
+from spookid.kernels.precision import NO_INFORMATION
 from spookid.solvers.linearization import Linearization
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import Columns, LinearizedFactor, Rows, Stream, chunks
@@ -32,8 +33,6 @@ from spookid.transcription.transcription import Point, Transcription
 Signs = NDArray[np.int8]
 """Columns of one factor, of −1, 0 and 1."""
 
-_RANK = 1e-10
-"""Eigenvalues of the scaled information below this share of the largest are zero to round-off."""
 _SOUND = 1e-6
 """Relative error of tr(J_x J_x⁺), a whole number, with which its parts are still of use."""
 
@@ -229,5 +228,5 @@ def inverse_root(information: Array, free: FreeDirections | None = None) -> Arra
     moves = scale > 0 if free is None else (scale > 0) & ~free.held
     scale = np.where(moves, scale, np.inf)
     values, vectors = np.linalg.eigh(information / np.outer(scale, scale))
-    seen = values > _RANK * values.max(initial=0.0)
+    seen = values > NO_INFORMATION * values.max(initial=0.0)
     return np.asarray(vectors[:, seen] / np.sqrt(values[seen]) / scale[:, None])

@@ -22,8 +22,10 @@ from itertools import pairwise
 import numpy as np
 
 from spookid.kernels.arrays import Array
+from spookid.kernels.precision import NO_INFORMATION
 from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
+from spookid.statistics.weak_directions import RESOLVED
 
 _FINEST = 96
 """Blocks that products are summed over; fewer are sums of these."""
@@ -39,12 +41,8 @@ _ROUNDS = 2
 _FARTHEST = 0.3
 """Change of a gain's logarithm in one iteration, over which rows are straight."""
 _SETTLED = 1e-9
-_RANK = 1e-12
-"""Share of the largest eigenvalue below which scaled information is none."""
 _LEAST = 1e-3
 """Deviations of the noise by which a unit of an unknown moves all rows together, if they see it at all."""
-_UNSEEN = 1e-4
-"""Part of a unit of an unknown, squared, in directions without information from which on it is unseen."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,6 +279,6 @@ def _inverse(information: Array) -> tuple[Array, Array]:
     diagonal = np.sqrt(np.maximum(np.diag(information), 0.0))
     scales = np.where(diagonal > _LEAST, diagonal, np.inf)
     values, vectors = np.linalg.eigh(information / np.outer(scales, scales))
-    seen = values > _RANK * values[-1]
+    seen = values > NO_INFORMATION * values[-1]
     half = vectors[:, seen] / np.sqrt(values[seen]) / scales[:, None]  # no change of what is not identifiable
-    return half @ half.T, np.sum(vectors[:, ~seen] ** 2, axis=1) > _UNSEEN
+    return half @ half.T, np.sum(vectors[:, ~seen] ** 2, axis=1) > RESOLVED

@@ -18,12 +18,10 @@ from dataclasses import replace
 import numpy as np
 
 from spookid.kernels.arrays import Array, contiguous
+from spookid.kernels.precision import DEPENDENT, ROUNDING
 from spookid.records import dataclass
 from spookid.statistics.weak_directions import RANK
 from spookid.transcription.transcription import Point, Transcription
-
-_ROUNDING = 1e-10
-"""Length of a column, as a share of the longest one, that is rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +60,7 @@ def regrouped(matrix: Array) -> Grouping:
     """The columns of a matrix (rows, n) that are independent, and how the others follow them."""
     square = np.linalg.qr(matrix, mode="r") if len(matrix) > matrix.shape[1] else matrix
     lengths = np.linalg.norm(square, axis=0)
-    still = tuple(np.flatnonzero(lengths <= _ROUNDING * np.max(lengths, initial=0.0)).tolist())
+    still = tuple(np.flatnonzero(lengths <= DEPENDENT * np.max(lengths, initial=0.0)).tolist())
     unit = square / np.where(lengths > 0, lengths, 1.0)
     kept: list[int] = []
     span = np.zeros((len(square), 0))
@@ -82,8 +80,6 @@ def regrouped(matrix: Array) -> Grouping:
 
 _SHARE_OF_UNIT = 1e-6
 """Share of what is lacking that smoothing and rounding may leave."""
-_LEAST = 1e-12
-"""Singular values of the columns below this share of the largest are zero."""
 
 
 def common_scale(problem: Transcription, point: Point, names: Collection[str]) -> Array | None:
@@ -103,7 +99,7 @@ def common_scale(problem: Transcription, point: Point, names: Collection[str]) -
     J, p = J[known], p[known]
     sizes = np.linalg.norm(J, axis=0)
     sizes = np.where(sizes > 0, sizes, 1.0)
-    scale = np.linalg.lstsq(J / sizes, p, rcond=_LEAST)[0] / sizes
+    scale = np.linalg.lstsq(J / sizes, p, rcond=ROUNDING)[0] / sizes
     holds = np.any(scale) and np.linalg.norm(J @ scale - p) <= _SHARE_OF_UNIT * np.linalg.norm(p)
     return np.asarray(scale) if holds else None
 

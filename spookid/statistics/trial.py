@@ -282,7 +282,7 @@ def definite(matrix: Array) -> bool:
     return bool(np.linalg.eigvalsh(matrix[np.ix_(seen, seen)] / np.outer(scale, scale))[0] > -INDEPENDENT)
 
 
-_GAP = 1e-2
+GAP = 1e-2
 """What a linear step of the states may take from |r|² where they are good enough: the likelihood allows for it."""
 
 
@@ -309,7 +309,7 @@ class Trials:
     problem: Transcription
     sizes: tuple[NoiseSize, ...]
     inner: LevenbergMarquardt
-    gap: float = field(kw_only=True, default_factory=lambda: _GAP)
+    gap: float = field(kw_only=True, default_factory=lambda: GAP)
     spent: dict[str, float] = field(kw_only=True, default_factory=lambda: {"evaluate": 0.0, "factorize": 0.0})
     best: Trial = field(init=False)
     _bend: Bend = field(init=False, default_factory=Bend)

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from spookid.kernels.arrays import Array, Mask
+from spookid.kernels.precision import DEPENDENT
 from spookid.kernels.scipy_parts import lapack
 from spookid.records import dataclass
 from spookid.tables.table import Listed
@@ -22,9 +23,6 @@ from spookid.transcription.parameter_constraints import FreeDirections
 RANK = 1e-6
 """Data do not see combinations that move the residuals by less than this share of what their parameters do alone:
 models and rounding are not as exact as that, however small the residuals are."""
-_NOTHING = 1e-9
-"""A parameter is not identifiable that moves them by less than this share of what the best seen one does: that is
-rounding."""
 RESOLVED = 1e-4
 """Share of the squared length of a parameter, or of another direction, in unseen directions from which on it is unseen:
 then it has no finite error."""
@@ -76,7 +74,7 @@ def invisible(information: Array, scatter: Array, magnitudes: Array) -> Mask:
 
 def _acting(strengths: Array) -> Mask:
     """True for parameters that move the residuals, by their part of the information's diagonal."""
-    return np.asarray(strengths > _NOTHING**2 * strengths.max(initial=0.0))
+    return np.asarray(strengths > DEPENDENT**2 * strengths.max(initial=0.0))
 
 
 def _axes(information: Array) -> tuple[Array, Array]:

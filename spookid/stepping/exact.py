@@ -28,6 +28,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.kernels.arrays import Array
+from spookid.kernels.precision import EQUAL
 from spookid.kernels.scipy_parts import lapack
 from spookid.mechanics.model import Model
 from spookid.records import dataclass
@@ -52,8 +53,6 @@ TOLERANCE = 1e-6
 """Of all steps together, in metres and radians, and in m/s and rad/s."""
 MOST = 256
 """Substeps of a step at the most."""
-_ROUNDING = 1e-9
-"""By which states may differ that are alike: velocities are differences of positions over a substep."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +84,7 @@ class Refinement:
         Raises:
             StepFailedError: naming a step that no division solves.
         """
-        tolerance = max(TOLERANCE / np.sqrt(steps), _ROUNDING)  # errors of steps are not all to one side
+        tolerance = max(TOLERANCE / np.sqrt(steps), EQUAL)  # errors of steps are not all to one side
         squares = [0.0]
 
         def after(k: int, x: Array) -> Array:

@@ -23,15 +23,12 @@ import numpy as np
 from scipy import special
 
 from spookid.kernels.arrays import Array
+from spookid.kernels.precision import NO_INFORMATION
+from spookid.results.findings import SURE
 from spookid.results.result import Solution
 from spookid.statistics.block_jackknife import BLOCKS
 from spookid.statistics.sensitivities import doubted, times
 from spookid.tables.table import Block, Listed, Table, Tabular, number, superscripts
-
-_RANK = 1e-10
-"""Share of the largest variance below which one is zero: of a direction across constraints that hold."""
-DISAGREE = 3.0
-"""Deviations beyond so many sigma are no accident."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,7 @@ class Test(Listed):
     @property
     def agree(self) -> bool:
         """False if the recordings differ by more than accident."""
-        return not self.sigma > DISAGREE
+        return not self.sigma > SURE
 
 
 @dataclass(frozen=True)
@@ -202,7 +199,7 @@ def _jointly(
     rows = [places[i] for i in known]
     scale = np.array([np.mean(parameters[i].std_errs) for i in known])
     scaled = [covariance[np.ix_(rows, rows)] / np.outer(scale, scale) for covariance in covariances]
-    precisions = [np.linalg.pinv(covariance, rcond=_RANK, hermitian=True) for covariance in scaled]
+    precisions = [np.linalg.pinv(covariance, rcond=NO_INFORMATION, hermitian=True) for covariance in scaled]
     values = list(np.array([parameters[i].estimates for i in known]).T / scale)
     mean = np.linalg.lstsq(sum(precisions), sum(p @ v for p, v in zip(precisions, values, strict=True)), rcond=None)[0]
     statistic = sum(float((v - mean) @ p @ (v - mean)) for p, v in zip(precisions, values, strict=True))
@@ -213,7 +210,7 @@ def _jointly(
 
 def _rank(covariance: Array) -> int:
     values = np.linalg.eigvalsh(covariance)
-    return int(np.sum(values > _RANK * values[-1]))
+    return int(np.sum(values > NO_INFORMATION * values[-1]))
 
 
 def _test(statistic: float, freedom: int) -> Test:

@@ -20,10 +20,12 @@ from spookid.assembly.problem import Problem
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError, shown
 from spookid.kernels.arrays import Array, Mask
+from spookid.kernels.precision import NO_INFORMATION
 from spookid.results.result import Solution
 from spookid.solvers.callbacks import Watch
 from spookid.solvers.resuming import next_place
-from spookid.studies.excitation_design import LIMITED, SHOWN, Basis, BasisName, Criterion, Design, Search
+from spookid.statistics.weak_directions import RESOLVED
+from spookid.studies.excitation_design import LIMITED, Basis, BasisName, Criterion, Design, Search
 from spookid.studies.excitation_result import Excitation
 from spookid.studies.excitation_rows import PlannedEfforts
 from spookid.studies.expected import at_estimates, effort_densities, expected_errors, knowledge
@@ -31,7 +33,7 @@ from spookid.studies.motion_limits import MotionLimits
 from spookid.studies.motor_efforts import sampled_every
 from spookid.studies.planned_coordinates import PlannedCoordinates, home_pose
 from spookid.studies.planned_motion import recorded
-from spookid.studies.regression_unknowns import UNSEEN, beliefs_of
+from spookid.studies.regression_unknowns import beliefs_of
 from spookid.studies.simulation_start import Initial, Noises
 
 RATE = 100.0
@@ -247,13 +249,13 @@ class _Plan:
 def _seen(data: Array, known: Array) -> tuple[Array, Mask]:
     """Directions that motions or what is known from the prior show, and the parameters whose errors motions lessen."""
     sizes, directions = np.linalg.eigh(data + known)
-    shown = directions[:, sizes > SHOWN * max(float(sizes[-1]), 1e-300)]
-    hidden = 1 - np.sum(shown**2, axis=1) > UNSEEN
+    shown = directions[:, sizes > NO_INFORMATION * max(float(sizes[-1]), 1e-300)]
+    hidden = 1 - np.sum(shown**2, axis=1) > RESOLVED
     after = np.diag(shown @ np.linalg.inv(shown.T @ (data + known) @ shown) @ shown.T)
     values, turns = np.linalg.eigh(known)
-    some = values > SHOWN * max(float(values[-1]), 1e-300)
+    some = values > NO_INFORMATION * max(float(values[-1]), 1e-300)
     before = np.diag((turns[:, some] / values[some]) @ turns[:, some].T)
-    unknown = 1 - np.sum(turns[:, some] ** 2, axis=1) > UNSEEN
+    unknown = 1 - np.sum(turns[:, some] ** 2, axis=1) > RESOLVED
     return shown, ~hidden & (unknown | (after < _TOLD**2 * before))
 
 

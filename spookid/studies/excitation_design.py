@@ -18,6 +18,7 @@ import numpy as np
 
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array, Mask
+from spookid.kernels.precision import NO_INFORMATION
 from spookid.solvers.callbacks import Functions, Watch, observer
 from spookid.studies.excitation_rows import PlannedEfforts
 from spookid.studies.motion_limits import Bounds
@@ -25,11 +26,8 @@ from spookid.studies.motion_limits import Bounds
 Criterion: TypeAlias = str | Sequence[str]
 """``"determinant"``, ``"largest"``, or names of parameters."""
 BasisName: TypeAlias = Literal["fourier", "bspline"]
-_NULL = 1e-10
 _ORDER = 8
 """Exponent of the norm that approximates the largest of some squares."""
-SHOWN = 1e-12
-"""Share of the largest eigenvalue of the scaled information below which no motion shows a direction."""
 _DRAWS, _FEW = 200, 10
 """Of a random motion at the most, until one is within the limits, and at least, if it had to be lessened."""
 _ANGLES = np.pi
@@ -84,7 +82,7 @@ class Basis:
         ends = self._whole(np.array([0.0, self.duration]))[1:].reshape(4, -1)
         lengths = np.linalg.norm(ends, axis=1, keepdims=True)
         _, sizes, directions = np.linalg.svd(ends / np.where(lengths > 0, lengths, 1.0))
-        found = directions[int(np.sum(sizes > _NULL)) :]
+        found = directions[int(np.sum(sizes > NO_INFORMATION)) :]
         constant = np.zeros(found.shape[1])
         constant[: 1 if self.name == "fourier" else None] = 1.0
         others = found - np.outer(found @ constant, constant) / (constant @ constant)

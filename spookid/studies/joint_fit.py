@@ -52,6 +52,7 @@ from spookid.statistics.condensing import pseudo_inverse
 from spookid.statistics.covariance import ResidualStatistics
 from spookid.statistics.marginal import starting_logs
 from spookid.statistics.sensitivities import ROBUST
+from spookid.statistics.trial import GAP
 from spookid.statistics.variances import Variances, lost
 from spookid.studies import joint_fit_worker
 from spookid.studies.job import Source
@@ -62,8 +63,6 @@ from spookid.studies.worker_pool import WorkerPool
 from spookid.transcription.parameter_constraints import FreeDirections
 from spookid.transcription.transcription import Point
 
-_GAP = 1e-2
-"""What linear steps of all states may take from |r|² together."""
 _CLOSE = 1e-6
 """Promise of a step, of the log-likelihood, below which the search ends: as close as the last step of a fit in one
 process comes, which is not taken here."""
@@ -264,7 +263,7 @@ def _search(
     sizes, logs = begun
     if start.hold:
         sizes = tuple(replace(size, given=math.inf) for size in sizes)
-    return JointSearch(assembly.transcription, sizes, STATES, most, told, gap=_GAP / everyone.count, **own), logs
+    return JointSearch(assembly.transcription, sizes, STATES, most, told, gap=GAP / everyone.count, **own), logs
 
 
 @dataclass(frozen=True, eq=False)

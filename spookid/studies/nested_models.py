@@ -23,6 +23,7 @@ from spookid.kernels.arrays import Array
 from spookid.report.study_page import Answer
 from spookid.results.result import Solution
 from spookid.solvers.status import Status
+from spookid.statistics.whiteness import FALSE_ALARMS
 from spookid.stepping.simulation import StepFailedError
 from spookid.studies.crossvalidation import leading, mean
 from spookid.studies.job import Job, changed
@@ -30,8 +31,6 @@ from spookid.studies.simulating import simulate
 from spookid.studies.variants import Chosen, Fit, fitting, is_hard, raised
 from spookid.tables.table import Block, Table, Tabular, number
 
-_LEVEL = 0.01
-"""Probability below which a fall of −2 log L is not chance."""
 _MEANING = (
     "−2 log L falls by chi-square if the smaller model is right; the fall is divided by {over} because residuals are\n"
     "correlated. Errors are mean absolute ones of free simulations with inputs alone: of recordings that were fitted,\n"
@@ -80,7 +79,7 @@ class Step:
     @property
     def likely(self) -> bool:
         """True if the likelihood speaks for it."""
-        return self.chance < _LEVEL
+        return self.chance < FALSE_ALARMS
 
     @property
     def predicts(self) -> bool:

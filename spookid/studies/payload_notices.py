@@ -20,11 +20,12 @@ from spookid.data.sampling import finite_samples
 from spookid.errors import ProblemError
 from spookid.files import regular
 from spookid.kernels.arrays import Array
+from spookid.kernels.precision import EQUAL
 from spookid.kernels.scipy_parts import special
 from spookid.mechanics.inertia import PI, symmetric
 from spookid.parameter import parameters_in
 from spookid.results import folders
-from spookid.results.findings import Finding
+from spookid.results.findings import SURE, Finding
 from spookid.results.folders import Tree
 from spookid.results.result import Solution
 from spookid.results.values import Derived
@@ -36,8 +37,6 @@ from spookid.tables.table import counted, number, superscripts, uncertain
 
 _WIDE = 10.0
 """Standard deviation of the prior in unidentifiable directions of the fit [magnitudes of the parameter]."""
-_SAME = 1e-9
-"""Share by which estimates may differ that are the same."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +101,7 @@ class ArmKnowledge:
             ProblemError: if it is another.
         """
         own = [result.parameters[name].estimate if name in result.parameters else np.nan for name in self.names]
-        if self.names != result.sensitivities.names or not np.allclose(own, self.estimates, rtol=_SAME, atol=0):
+        if self.names != result.sensitivities.names or not np.allclose(own, self.estimates, rtol=EQUAL, atol=0):
             raise ProblemError(
                 f"the calibration is not of these results of {result.problem!r}: its parameters are others; calibrate "
                 "with these results"
@@ -113,8 +112,6 @@ _MISFIT = 1.5
 """What is left of a balance over what the noise of the fit lets expect, from which on something has changed."""
 STRANGE = 4.0
 """That from which on a run is probably not one of this arm."""
-NEGATIVE = 3.0
-"""Standard errors below zero from which on a mass is that of no body."""
 _SURPRISE = 4.0
 """Standard deviations by which a coefficient has changed that has."""
 _WELL = 0.03
@@ -158,7 +155,7 @@ def findings_of(
     yield from _misfit(excess, found)
     if known_mass is None:
         below = -fit.estimates[0] / math.sqrt(fit.covariance[0, 0])
-        if below > NEGATIVE:
+        if below > SURE:
             yield Finding(
                 "payload.negative-mass",
                 evidence={"std_errors": below},

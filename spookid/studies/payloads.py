@@ -33,7 +33,7 @@ from spookid.parameter import number as number_of
 from spookid.parameter import parameters_in, substitute
 from spookid.report.summary import warnings_of
 from spookid.results import folders
-from spookid.results.findings import Finding, ranked
+from spookid.results.findings import SURE, Finding, ranked
 from spookid.results.folders import versions
 from spookid.results.result import Solution
 from spookid.results.values import Derived
@@ -41,7 +41,6 @@ from spookid.results.wording import warned
 from spookid.statistics.prior_regression import Regression, regress
 from spookid.studies.motor_efforts import check_tree, sampled_every
 from spookid.studies.payload_notices import (
-    NEGATIVE,
     STRANGE,
     ArmKnowledge,
     excesses,
@@ -359,7 +358,7 @@ def _quantities(body: str, fit: Regression, known_mass: float | None) -> dict[st
     function = ca.Function("quantities", [pi], [ca.densify(whole), ca.densify(ca.jacobian(whole, pi))])
     mass, error = fit.estimates[0], math.sqrt(fit.covariance[0, 0])
     estimates, slopes = (np.asarray(part.full()) for part in function(fit.estimates if mass else np.ones(len(PI))))
-    centreless = _NEGATIVE_MASS if mass < -NEGATIVE * error else _NO_MASS
+    centreless = _NEGATIVE_MASS if mass < -SURE * error else _NO_MASS
     units = ("kg", *["m"] * len(_CENTER), *["kg m^2"] * len(ENTRIES))
     found, none = {}, not mass > _SURE * error and known_mass is None
     for i, name in enumerate(("mass", *_CENTER, *ENTRIES)):

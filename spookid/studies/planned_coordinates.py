@@ -21,6 +21,7 @@ from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.estimation.grouping import unknown
 from spookid.kernels.arrays import Array
+from spookid.kernels.precision import DEPENDENT
 from spookid.mechanics.contacts import Impact
 from spookid.mechanics.holding import Touch
 from spookid.mechanics.joint_coordinates import JointCoordinates
@@ -33,8 +34,6 @@ from spookid.studies.simulation_start import Initial, starting_state
 
 _SINGULAR = 1e-3
 """Of what is left of a column of the rows, as a share of the largest, below which it determines no coordinate."""
-_BORNE = 1e-9
-"""Share of the largest eigenvalue of what bears forces below which nothing bears them."""
 _CLOSED = 1e-10
 """Largest violation [m, rad, cosines]."""
 _CORRECTIONS, _AHEAD, _LEAST = 8, 0.3, 5e-3
@@ -241,7 +240,7 @@ class PlannedCoordinates:
         numbers = np.concatenate([z, 0 * z, 0 * z]), y
         matrix = ca.Function("borne", given, [matrix])(*numbers).full()
         sizes, directions = np.linalg.eigh(matrix)
-        if len(sizes) and not sizes[0] > _BORNE * sizes[-1]:
+        if len(sizes) and not sizes[0] > DEPENDENT * sizes[-1]:
             name = self.joints.names[int(np.argmax(np.abs(directions[:, 0])))]
             raise ProblemError(
                 f"{self.problem.what}: {name!r} is driven by no motor, and no loop or "

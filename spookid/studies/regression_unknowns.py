@@ -16,19 +16,17 @@ from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.estimation.grouping import BaseParameters
 from spookid.kernels.arrays import Array
+from spookid.kernels.precision import NO_INFORMATION
 from spookid.parameter import parameters_in, stacked
 from spookid.results.trajectory import rms
 from spookid.statistics.regrouping import Grouping, regrouped
+from spookid.statistics.weak_directions import RESOLVED
 from spookid.studies.regression_rows import Balances, Rows
 
 PASSES = 3
 """Of least squares, each weighted by what the one before leaves."""
 _LAGS = 4
 """Rows, of half a period of the cutoff each, over which what is left is taken to be correlated."""
-_SEEN = 1e-10
-"""Share of the largest eigenvalue of the scaled information below which nothing is seen."""
-UNSEEN = 1e-4
-"""A parameter has no standard error if this share of its squared length lies in unidentifiable directions."""
 
 
 def errors(rows: Sequence[Rows]) -> Array:
@@ -83,10 +81,10 @@ def covariance(rows: Sequence[Rows], weights: Array, known: Array | None = None)
             scatter += product + product.T
     scale = 1 / np.sqrt(np.maximum(np.diag(information), 1e-300))
     sizes, directions = np.linalg.eigh(information * np.outer(scale, scale))
-    seen = sizes > _SEEN * sizes[-1]
+    seen = sizes > NO_INFORMATION * sizes[-1]
     inverse = (directions[:, seen] / sizes[seen]) @ directions[:, seen].T * np.outer(scale, scale)
     covariance = np.asarray(inverse @ scatter @ inverse)
-    hidden = np.sum(directions[:, ~seen] ** 2, axis=1) > UNSEEN
+    hidden = np.sum(directions[:, ~seen] ** 2, axis=1) > RESOLVED
     covariance[hidden, :] = covariance[:, hidden] = np.nan
     return covariance
 

@@ -38,14 +38,13 @@ from spookid.results.folders import versions
 from spookid.results.result import Solution
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.status import Status
+from spookid.statistics.whiteness import FALSE_ALARMS
 from spookid.studies.job import digest
 from spookid.studies.variants import Chosen, raised
 from spookid.tables.table import Block, Table, Tabular, number, quantity
 
 _SCHEMA = 1
 """Version of the layout of the file."""
-FALSE_ALARMS = 0.01
-"""Rate of alarms at devices that have not changed."""
 
 
 @dataclass(frozen=True, eq=False)

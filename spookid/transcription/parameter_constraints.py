@@ -14,12 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.arrays import Array, Mask
+from spookid.kernels.precision import DEPENDENT, ROUNDING
 from spookid.kernels.scipy_parts import nnls
 from spookid.parameter import stacked
 from spookid.records import dataclass
-
-RANK = 1e-9  # share of a largest singular value, of a length of one, or of a row's terms, up to which something is zero
-MET = 1e-12  # a number is rounding, and a row is met, up to this share of what its terms are at typical sizes
 
 
 def null_space(rows: Array) -> tuple[Array, Array, Array]:
@@ -29,7 +27,7 @@ def null_space(rows: Array) -> tuple[Array, Array, Array]:
     if not len(rows):
         return np.zeros((rows.shape[1], 0)), np.eye(rows.shape[1]), np.zeros(rows.shape[::-1])
     U, s, V = np.linalg.svd(units[:, None] * rows)
-    rank = int(np.sum(s > RANK * np.max(s, initial=0.0))) if np.max(s, initial=0.0) > 0 else 0
+    rank = int(np.sum(s > DEPENDENT * np.max(s, initial=0.0))) if np.max(s, initial=0.0) > 0 else 0
     inverse = V[:rank].T / s[:rank] @ U[:, :rank].T * units
     return V[:rank].T, V[rank:].T, inverse
 
@@ -40,7 +38,7 @@ def least_distance(rows: Array, values: Array) -> Array | None:
     lengths = np.linalg.norm(rows, axis=1)
     largest = np.max(np.abs(values[np.isfinite(values)]), initial=0.0)
     empty = lengths <= np.finfo(float).eps * np.max(lengths, initial=0.0)
-    if np.any(values[empty] < -RANK * largest):
+    if np.any(values[empty] < -DEPENDENT * largest):
         return None
     kept = ~empty & np.isfinite(values)
     C, d = -rows[kept] / lengths[kept, None], -values[kept] / lengths[kept]
@@ -48,13 +46,13 @@ def least_distance(rows: Array, values: Array) -> Array | None:
     if farthest <= 0:
         return np.zeros(rows.shape[1])
     weights, distance = nnls(np.vstack([C.T, d / farthest]), np.append(np.zeros(C.shape[1]), 1.0))
-    if distance <= RANK:
+    if distance <= DEPENDENT:
         return None
     active = weights > 0
     nearest = C.T @ weights * (farthest / distance**2)
     # Where the active rows alone put it is the same to more digits.
-    polished = np.linalg.lstsq(C[active], d[active], rcond=RANK)[0]
-    better = np.max(d - C @ polished) <= max(np.max(d - C @ nearest), MET * farthest)
+    polished = np.linalg.lstsq(C[active], d[active], rcond=DEPENDENT)[0]
+    better = np.max(d - C @ polished) <= max(np.max(d - C @ nearest), ROUNDING * farthest)
     return np.asarray(polished if better else nearest)
 
 
@@ -80,7 +78,7 @@ class Chart:
         if np.array_equal(start, end) or not np.all(np.isfinite(end)):
             return straight
         found = self.inverse(self.ahead(start, end - start), end)
-        if found is None or np.any(np.abs(found - start)[~free] > MET * (1 + np.abs(start[~free]))):
+        if found is None or np.any(np.abs(found - start)[~free] > ROUNDING * (1 + np.abs(start[~free]))):
             return straight
         result = straight.copy()
         result[self.places[free]] = found[free]
@@ -121,7 +119,7 @@ class FreeDirections:
         if not self.tied:
             return np.zeros_like(self.held)
         left = np.linalg.norm(self.basis(sizes), axis=1)
-        return np.asarray(~self.held & (left < RANK))
+        return np.asarray(~self.held & (left < DEPENDENT))
 
     def without(self, row: int) -> FreeDirections:
         """With one constraint less."""
@@ -197,7 +195,7 @@ class ParameterConstraints:
     def active(self, parameters: Array) -> Mask:
         """True for rows that hold with equality, (k,)."""
         rows = self.values(parameters)[0]
-        return np.asarray((np.arange(len(rows)) < self.equalities) | (rows >= -RANK * self.scales))
+        return np.asarray((np.arange(len(rows)) < self.equalities) | (rows >= -DEPENDENT * self.scales))
 
     def violations(self, parameters: Array) -> Array:
         """How far each row is from being met, in shares of its terms, (k,); NaN if it is not known."""
@@ -212,7 +210,7 @@ class ParameterConstraints:
     def restored(self, parameters: Array, lower: Array, upper: Array) -> Array | None:
         """The nearest parameters in their bounds that satisfy all rows, to first order; None if none are found."""
         here, off = parameters, self.violations(parameters)
-        while np.max(off, initial=0.0) > MET and np.all(np.isfinite(off)):
+        while np.max(off, initial=0.0) > ROUNDING and np.all(np.isfinite(off)):
             step, share, before = self._nearest(here, lower, upper), 1.0, float(np.linalg.norm(off))
             while True:
                 there = np.clip(here + share * step, lower, upper)
@@ -220,7 +218,7 @@ class ParameterConstraints:
                 if np.linalg.norm(off) < (1 - share / 10) * before:
                     break
                 if share**2 < np.finfo(float).eps:  # as near as rounding allows, or nowhere near
-                    return here if self.violation(here) <= np.sqrt(MET * RANK) else None
+                    return here if self.violation(here) <= np.sqrt(ROUNDING * DEPENDENT) else None
                 share /= 2
             here = there
         return here if np.all(np.isfinite(off)) else None

@@ -200,7 +200,7 @@ def test_what_no_data_tell_stays_unknown_while_parameters_move(model, start):
 def test_at_present_estimates_it_would_become_known(monkeypatch):
     monkeypatch.setattr(lag_terms, "_MOST", 1e12)
     monkeypatch.setattr(lag_terms, "_KNOWN", -1e12)
-    monkeypatch.setattr(lag_terms, "_ALONE", -1.0)
+    monkeypatch.setattr(lag_terms, "NO_INFORMATION", -1.0)
     monkeypatch.setattr(lag_terms, "_FAR", 0.0)
     problem, data = bilinear(np.random.default_rng(0))
     assert known_of(run(problem, data, 400, window=5, start=np.array([1.0, 1.5])))[0] > 1e-6

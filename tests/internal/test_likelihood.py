@@ -40,7 +40,7 @@ PRECISE = LevenbergMarquardt(
 @pytest.fixture(autouse=True)
 def _to_the_last_digit(monkeypatch: pytest.MonkeyPatch) -> None:
     """States are best to round-off, as differences need them."""
-    monkeypatch.setattr("spookid.statistics.trial._GAP", 1e-14)
+    monkeypatch.setattr("spookid.statistics.trial.GAP", 1e-14)
 
 
 def search(problem: Problem) -> Search:

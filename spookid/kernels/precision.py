@@ -1,0 +1,20 @@
+"""How exact numbers are: one threshold for each question, for all algorithms that need no other.
+
+Thresholds lie decades from what they separate, so that their value does not matter; those that do matter are defined
+where they are used.
+"""
+
+from __future__ import annotations
+
+ROUNDING = 1e-12
+"""Share of the scale of a number that rounding may contribute to it."""
+EQUAL = 1e-9
+"""Two computed numbers are equal if they differ by a smaller share of their scale."""
+DEPENDENT = 1e-9
+"""Singular values, or rows less their projection on others, are zero below this share of the largest."""
+NO_INFORMATION = 1e-10
+"""Eigenvalues of an information matrix with a unit diagonal are zero below this share of the largest."""
+AT_STEP = 1e-6
+"""Share of a time step up to which a time counts as that of a step: timestamps are rounded."""
+STEPS_OF_A_CALL = 65536
+"""Steps that one call of compiled code evaluates at most, so that Ctrl-C is handled soon."""
