@@ -56,6 +56,16 @@ def test_the_ten_lines_solve_the_recording_that_ships(ran: Callable[[Path], dict
     assert 0 < solution["c"].std_err < 0.2 * solution["c"].estimate
 
 
+def test_a_log_that_ships_is_watched_by_the_command_of_the_page(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    page = shell_lines(read(ROOT / "docs/howto/watching.md"))
+    command = next(line for line in page if line.startswith("spookid watch"))
+    assert main(shlex.split(command)[1:]) == 0
+    assert "furuta_release: watched until 10.00 s, 0 changes" in capsys.readouterr().out
+
+
 @named(PAGES)
 def test_code_of_a_page_fits_the_site(path: Path) -> None:
     for language in ("python", "{code-cell} ipython3"):

@@ -32,9 +32,11 @@ scatter like any other.
 
 **Memory.** A filter that did not know of a change remembers for a while what was before, and its scores since then are
 not those of a change. So once z exceeds the threshold the data since the onset are filtered anew (``rerun``), with
-parameters that are others there and states that are free, and take the place of s_B and I_B. Of the onset and earlier
-ones the latest that still exceeds the threshold is taken. The change is told when two such looks, the second after 0.4
-times the time since the onset, find the same parameter, and it is clear which.
+parameters that are others there and states that are free, and take the place of s_B and I_B. The onset is the
+likeliest of those whose z exceeds the threshold; of it and earlier ones the latest that still exceeds it is taken. The
+change is told when two such looks, the second after 0.4 times the time since the onset, find the same parameter, and it
+is clear which. Which one is told by the likelihood, without the scatter: where the model is wrong in one parameter, z
+of this one is smallest, and others would be named for its changes.
 """
 
 from __future__ import annotations
@@ -213,11 +215,9 @@ class ChangeDetector:
         if not tests:
             return None
         threshold = -float(special.ndtri(min(self.false_alarms * elapsed / DAY / (2 * tests), 0.5)))
-        k = int(np.argmax(np.max(z, axis=1)))
-        if np.max(z[k]) < threshold:
+        if np.max(z) < threshold or self._last < self._again:
             return None
-        if self._last < self._again:
-            return None
+        k = int(np.argmax(np.max(np.where(z < threshold, 0.0, onsets.gains), axis=1)))
         split = onsets.split(k)
         exact = self._reruns(onsets, k, threshold)
         if not self._is_told(split if exact is None else exact, threshold, exact is None):
@@ -238,14 +238,14 @@ class ChangeDetector:
         self._distance = Knowledge(score, information).solved
 
     def _reruns(self, onsets: _Onsets, k: int, threshold: float) -> Split | None:
-        """The latest onset that tells a change by data that are smoothed once more, of this one and earlier ones: what
+        """The latest onset that shows a change by data that are smoothed once more, of this one and earlier ones: what
         a filter remembers makes an onset seem later than it was. None if none can be smoothed once more."""
         exact = None
         for back in _BACK:
             since = onsets.since[k] - back * (self._last - onsets.since[k])
             split = onsets.split(max(int(np.searchsorted(onsets.since, since, "right")) - 1, 0))
             exact = self._rerun(split, split.earlier, split.earlier) or exact
-            if exact is not None and exact.tells(threshold):
+            if exact is not None and exact.exceeds(threshold):
                 return exact
         return exact
 
@@ -351,6 +351,11 @@ class _Onsets:
         scatter = np.maximum(np.maximum(square, growth * self._within), 1)
         variance = np.where(self._tested, self._v * scatter, 1.0)
         return normalized(np.where(self._tested, self._u / np.sqrt(variance), 0.0), freedom)
+
+    @property
+    def gains(self) -> Array:
+        """Twice the gain of the log-likelihood by a change of each parameter at each onset, (K, n)."""
+        return np.divide(self._u**2, self._v, out=np.zeros_like(self._u), where=self._tested)
 
     def split(self, k: int) -> Split:
         """At one onset."""

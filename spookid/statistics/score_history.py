@@ -314,14 +314,26 @@ class Split:
         u, v, said = self._terms
         return normalized(np.where(said, u / np.sqrt(np.where(said, v * self.scatter, 1.0)), 0.0), self.freedom)
 
-    @property
+    @cached_property
+    def _gains(self) -> Array:
+        """u²/v, twice the gain of the log-likelihood by a change of each parameter, (n,). The scatter of a parameter's
+        own scores is not in it: it tells how sure a change is, not which parameter changed."""
+        u, v, said = self._terms
+        return np.divide(u**2, v, out=np.zeros_like(u), where=said)
+
+    @cached_property
     def strongest(self) -> int:
         """The parameter whose change explains the data best."""
-        return int(np.argmax(np.abs(self.z)))
+        return int(np.argmax(self._gains))
 
     def is_near(self, i: int) -> bool:
-        """True if a change of another parameter explains them nearly as well."""
-        return float(self.z[self.strongest] ** 2 - self.z[i] ** 2) < _CLEARLY
+        """True if a change of another parameter explains them nearly as well, for the larger scatter of both."""
+        j = self.strongest
+        return bool(float(self._gains[j] - self._gains[i]) < _CLEARLY * max(self.scatter[j], self.scatter[i]))
+
+    def exceeds(self, threshold: float) -> bool:
+        """True if something has changed."""
+        return bool(np.max(np.abs(self.z)) >= threshold)
 
     def tells(self, threshold: float) -> bool:
         """True if something has changed, and it is clear which; motion that turns back may make it clearer."""
