@@ -29,7 +29,7 @@ from spookid import (
 
 HERE = Path(__file__).parent
 TRUTH = {"kp": 3.0, "armature": 0.003, "b": 0.02, "c": 0.03, "delay": 0.008}
-LIMIT, KD, NOISE, RATE, SPAN, STEP = 5.0, 0.05, 1e-3, 200, 6.0, 1e-4
+LIMIT, KD, NOISE, RATE, SPAN, STEP = 5.0, 0.05, 1e-3, 200, 6.0, 1e-5
 UNITS = {"kp": "N m/rad", "armature": "kg m^2", "b": "N m s", "c": "N m", "delay": "s"}
 XML = f"""<mujoco>
   <option timestep="{STEP}" integrator="implicitfast"/>
@@ -70,8 +70,7 @@ def solved(recording: Recording) -> Solution:
     joint = Hinge("joint", *frames, armature=free["armature"], viscous=free["b"], coulomb=free["c"])
     servo = Servo(joint, "goal", kp=free["kp"], kd=KD, limit=LIMIT, delay=free["delay"], rounding=1e-3)
     model = Model([arm], [joint], [servo], gravity=gravity(9.81))
-    # The default width of smooth friction creeps where MuJoCo sticks.
-    settings = dict(step=1 / RATE, estimator="hard", friction_width=3e-3)
+    settings = dict(step=1 / RATE, estimator="hard")
     return Problem("twin", model, [recording], [HingeAngle(joint, "q")], **settings).solve()
 
 

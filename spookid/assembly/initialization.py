@@ -149,7 +149,7 @@ def lacking(model: Model, values: Values) -> ca.Function:
     and the loads, without inputs and dry friction, (n_s,)."""
     symbols = [ca.SX.sym(name, len(model.freedoms)) for name in ("d", "rate", "acceleration")]
     state, joints = state_at(model, *symbols), JointCoordinates(model)
-    mass, none = model.inertia(), ca.SX(len(model.signals), 1)
+    mass, none = model.inertia(), ca.SX(len(model.inputs), 1)
     force = model.weight() + Mechanics.gyroscopic_of(mass, state.v) + model.pushed(state.q, state.v, none)
     net = joints.transmitted(state.q, ca.densify(mass @ state.a - force)).along
     rows = [ca.SX(0)] * len(model.freedoms)

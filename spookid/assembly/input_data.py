@@ -37,9 +37,8 @@ def residual_factors(problem: Problem, settings: Settings, model: Model) -> list
 
 
 def _residual(problem: Problem, settings: Settings, residual: Residual, model: Model) -> Factor:
-    signals = problem.model.signals
-    data = [ca.SX.sym("u", len(signals)) for _ in range(residual.states)]
-    inputs = [dict(zip(signals, ca.vertsplit(u), strict=True)) if signals else {} for u in data]
+    data = [ca.SX.sym("u", len(problem.model.inputs)) for _ in range(residual.states)]
+    inputs = [problem.model.by_signal(u) for u in data]
     variables, motions = _motions(problem, settings, model, residual)
     pairs, own = zip(motions, inputs, strict=True), ca.SX.sym("measured", residual.data(problem.model))
     known = {"step": settings.step, "widths": settings.slip_width}

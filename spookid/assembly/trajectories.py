@@ -141,7 +141,7 @@ def _trajectory(
 def _drive(problem: Problem, sampled: SampledRecording, states: Array, constants: tuple[Constant, ...]) -> Array:
     """What motors do in mean over each step, NaN where a step has none, (N, n_m)."""
     model, motors = problem.model, problem.model.motors
-    x, u, rates = (ca.SX.sym(*of) for of in (("x", model.state.ambient), ("u", len(model.signals)), ("s", len(motors))))
+    x, u, rates = (ca.SX.sym(*of) for of in (("x", model.state.ambient), ("u", len(model.inputs)), ("s", len(motors))))
     state = State(model, x[: model.configuration.ambient], x[model.configuration.ambient :])
     turning = stacked(state.rate(motor.joint)[motor.coordinate] for motor in motors)
     moving = along([x], turning, [contiguous(states)], constants)

@@ -137,7 +137,7 @@ def _acting(
 ) -> tuple[FloatArray, ...]:
     """One input, pieces of straight lines between its samples: at each step, mean over it, mean with a rising weight;
     and the slopes of all three with the delay."""
-    times, h, linear = grid.times(), grid.step, one.hold != "previous"
+    times, h, linear, known = grid.times(), grid.step, one.hold != "previous", known**one.power
     if one.hold == "band":
         t, known = band_limited(t, known, one.signal)
     t = t + delay

@@ -120,9 +120,9 @@ def _acting(assembly: Assembly, point: Point, chain: int, trajectory: Trajectory
     coordinate of the tree, and of gravity and motors alone, (N, n_t) each [N or N m]."""
     model, joints = assembly.problem.model, JointCoordinates(assembly.problem.model)
     q, v, _ = _symbols(model)
-    u = ca.SX.sym("u", len(model.signals))
+    u = ca.SX.sym("u", len(model.inputs))
     weight = joints.transmitted(q, model.weight() + model.pushed(q, v, u)).along
-    rates, inputs = model.rates(q, v), {signal: u[i] for i, signal in enumerate(model.signals)}
+    rates, inputs = model.rates(q, v), model.by_signal(u)
     loads, motors = [], ca.SX.zeros(len(model.freedoms))
     for joint in model.joints:
         own = model.freedoms_of(joint)

@@ -100,7 +100,7 @@ def linear_rows(
 ) -> tuple[Array, Array]:
     """Slopes of the rows of a balance with the quantities, (N, n, n_c), and what is left without these, (N, n); inputs
     (N, n_u) are zero if None."""
-    u = np.zeros((len(motion.x), len(regressor.model.signals))) if inputs is None else inputs
+    u = np.zeros((len(motion.x), len(regressor.model.inputs))) if inputs is None else inputs
     given = (*(part.T for part in motion), widths, regressor.numbers(values), u.T)
     flat, known = (np.asarray(part.full()).T for part in regressor.function(balance)(*given))
     shape = (len(u), len(regressor.quantities), known.shape[1])

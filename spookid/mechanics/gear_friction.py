@@ -12,7 +12,7 @@ from spookid.mechanics.coefficients import load_coefficient
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.loads import Bound, Efforts, Load
 from spookid.mechanics.model import Model
-from spookid.parameter import is_zero, stacked
+from spookid.parameter import is_zero
 
 _EFFORTS = ("coulomb", "stiction", "stribeck_velocity")
 _SHARES = ("motor", "external", "motor_stiction", "external_stiction", "motor_square", "external_square", "exponent")
@@ -150,8 +150,7 @@ def gear_efforts(model: Model, q: ca.SX, position: ca.SX, rates: ca.SX, u: ca.SX
     for joint in geared:
         own = model.freedoms_of(joint)
         for servo in (servo for servo in model.servos if servo.joint is joint):
-            given = stacked(inputs[name] for name in servo.signals)
-            motor[own] += servo.smooth_effort(position[own, 0], rates[own, 0], given, width[own, 0])
+            motor[own] += servo.mean_effort(position[own, 0], rates[own, 0], inputs)
     for one in model.motors:
         place = model.freedoms_of(one.joint).start + one.coordinate
         motor[place] += one.effort(inputs[one.signal]) - one.damping * rates[place]

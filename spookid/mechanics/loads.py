@@ -33,6 +33,13 @@ class Input:
     """Time by which it acts later than its timestamps [s]."""
     hold: Hold = "previous"
     """Value between its samples: the one before, on a line from that to the next, or band-limited."""
+    power: int = 1
+    """Power of the signal that is averaged over a step: 2 and 3 say how its values spread there."""
+
+    @property
+    def name(self) -> str:
+        """Name of the signal and its power."""
+        return self.signal if self.power == 1 else f"{self.signal}^{self.power}"
 
 
 @dataclass(frozen=True)

@@ -228,19 +228,19 @@ class Model(metaclass=Checked):
     def effort(self, joint: Joint, position: ca.SX, rates: ca.SX, inputs: Mapping[str, ca.SX], width: ca.SX) -> ca.SX:
         """Effort of a joint's loads and servos, see ``Joint.effort``, (n,) [N m or N]."""
         own = (servo for servo in self.servos if servo.joint is joint)
-        given = [(servo, stacked(inputs[name] for name in servo.signals)) for servo in own]
-        driven = (servo.smooth_effort(position, rates, u, width) for servo, u in given)
+        driven = (servo.mean_effort(position, rates, inputs) for servo in own)
         return sum(driven, joint.effort(position, rates, inputs, width))
 
     def by_signal(self, u: ca.SX) -> dict[str, ca.SX]:
-        """Inputs (n_u,) by the names of their signals."""
-        return {signal: u[i] for i, signal in enumerate(self.signals)}
+        """Inputs (n_u,), or those of ``signals`` alone, by their names."""
+        return {one.name: u[i] for i, one in enumerate(self.inputs[: u.numel()])}
 
     @cached_property
     def inputs(self) -> tuple[Input, ...]:
-        """The signals with how they act, (n_u,)."""
+        """The signals with how they act, behind them the powers of commands that servos need, (n_u,)."""
         known = {own.signal: own for _, own in reversed(self._acting_inputs())}
-        return tuple(known.get(name, Input(name)) for name in self.signals)
+        powers = {one.name: one for servo in self.servos for one in servo.powers}
+        return (*(known.get(name, Input(name)) for name in self.signals), *powers.values())
 
     def _acting_inputs(self) -> list[tuple[Any, Input]]:
         """Each use of a signal by a motor, a servo or a load of a joint, and how it acts."""

@@ -130,7 +130,7 @@ class Regressor:
 
     @cached_property
     def _u(self) -> ca.SX:
-        return ca.SX.sym("u", len(self.model.signals))
+        return ca.SX.sym("u", len(self.model.inputs))
 
     def _is_known(self, formula: ca.SX) -> bool:
         return not ca.depends_on(formula, stacked(self.free))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import casadi as ca
@@ -11,11 +11,12 @@ from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.coefficients import refuse_negative
 from spookid.mechanics.joints import Joint, check_coordinate
 from spookid.mechanics.loads import Hold, Input, Load
-from spookid.parameter import is_zero, symbolic
+from spookid.parameter import is_zero, stacked, symbolic
 from spookid.records import dataclass
 
 Mode = Literal["position", "velocity", "effort"]
 
+_ROUNDING = 1e-10  # share of a signal's square below which its variance is rounding
 _NUMBERS = ("torque_constant", "resistance", "supply", "back_emf", "duty_limit", "current_limit")
 
 
@@ -170,6 +171,28 @@ class Servo(Load):
             for name in self.signals
         )
 
+    @property
+    def powers(self) -> tuple[Input, ...]:
+        """The square and the cube of a held command of a drive that saturates: how its levels spread over a step."""
+        limits = [self.limit, *([] if self.drive is None else [self.drive.duty_limit, self.drive.current_limit])]
+        if self.hold != "previous" or all(limit is None for limit in limits):
+            return ()
+        return tuple(Input(self.command, self.values["delay"], self.hold, power) for power in (2, 3))
+
+    def mean_effort(self, position: ca.SX, rate: ca.SX, inputs: Mapping[str, ca.SX]) -> ca.SX:
+        """τ in mean over a step, of means of the inputs and of the command's powers there, (n,) [N m or N].
+
+        A jump of the command within the step may saturate the drive on one side only. Each level is limited by itself.
+        """
+        given, names = stacked(inputs[name] for name in self.signals), [one.name for one in self.powers]
+        if not all(name in inputs for name in names) or not names:
+            return self.effort(position, rate, given)
+        total, place = ca.SX.zeros(rate.numel()), self.signals.index(self.command)
+        for level, share in two_levels(given[place], *(inputs[name] for name in names)):
+            given[place] = level
+            total += share * self.effort(position, rate, given)
+        return total
+
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
         """τ along its coordinate, zero along others, (n,) [N m or N]."""
         own = dict(zip(self.signals, ca.vertsplit(inputs), strict=True))
@@ -216,6 +239,17 @@ class Servo(Load):
                 ("current limit", drive.current_limit, "A"),
             )
             yield from ((name, value, unit) for name, value, unit in parts if isinstance(value, ca.SX))
+
+
+def two_levels(mean: ca.SX, square: ca.SX, cube: ca.SX) -> tuple[tuple[ca.SX, ca.SX], tuple[ca.SX, ca.SX]]:
+    """Two levels of a signal, each with its share of the step, that have the means of the signal, its square and its
+    cube: those before and after a jump, or the nodes of a Gauss quadrature (Golub and Welsch, 1969)."""
+    spread, third = square - mean**2, cube - 3 * mean * square + 2 * mean**3
+    least = _ROUNDING * square + _ROUNDING**2
+    skew = third * spread / (spread**2 + least**2)  # 0 where there is one level
+    half = ca.sqrt(ca.fmax(spread + skew**2 / 4, 0) + least)
+    above = 1 / 2 - skew / (4 * half)
+    return (mean + skew / 2 + half, above), (mean + skew / 2 - half, 1 - above)
 
 
 def limited(value: ca.SX, limit: ca.SX | None, share: float) -> ca.SX:

@@ -224,7 +224,7 @@ class _PoseStep(VirtualWork):
     def __init__(self, model: Model, settings: Settings, scheme: PoseSpace) -> None:
         self.model, self.settings, self.law = model, settings, scheme.law
         self.joints, self.variables = JointCoordinates(model), dict(enumerate(scheme.three(model)))
-        self.u = ca.SX.sym("u", len(model.signals))
+        self.u = ca.SX.sym("u", len(model.inputs))
         n, rows, private = model.configuration.ambient, self.joints.closing_rows, scheme.reactions(model)
         if self.joints.closing:
             first = model.configuration.tangent
@@ -330,7 +330,7 @@ class JointSystem(System, metaclass=Checked):
     def _at(self, q: ca.SX, v: ca.SX | None, u: ca.SX | None) -> tuple[ca.SX, ca.SX]:
         n = self.manifold.tangent
         moving = ca.vertcat(q, ca.SX.zeros(n) if v is None else v, ca.SX.zeros(n))
-        given = ca.SX.zeros(len(self.signals)) if u is None else u
+        given = ca.SX.zeros(len(self.model.inputs)) if u is None else u
         symbols, inputs, parts = self._equations
         mass, force = ca.substitute(parts, [symbols, inputs], [ca.densify(moving), given])
         return mass, force

@@ -251,7 +251,7 @@ class OneStep(StateScheme["_Rows"], Stepper):
     def symbols_of(self, model: Model, settings: Settings) -> tuple[ca.SX, ca.SX, Step]:
         """The unknowns at both ends of a step, and the step."""
         size, n, m = self.manifold(model).ambient, model.configuration.ambient, model.state.ambient
-        x, x_next, u = ca.SX.sym("x", size), ca.SX.sym("x_next", size), ca.SX.sym("u", len(model.signals))
+        x, x_next, u = ca.SX.sym("x", size), ca.SX.sym("x_next", size), ca.SX.sym("u", len(model.inputs))
         multipliers, random = x_next[m : m + model.rows], ca.SX(0, 1)
         if self._random(model):
             random = ca.SX.zeros(len(disturbance_names(model)))
@@ -278,7 +278,7 @@ class OneStep(StateScheme["_Rows"], Stepper):
     def forward(self, model: Model, settings: Settings, random: bool = False, exact: bool = False) -> ForwardStep:
         """The step as equations in (w, v₊, λ) with q₊ = q ⊞ h w; reactions act at q and push as rigid joints do."""
         n, t = model.configuration.ambient, model.configuration.tangent
-        x, u = ca.SX.sym("x", model.state.ambient), ca.SX.sym("u", len(model.signals))
+        x, u = ca.SX.sym("x", model.state.ambient), ca.SX.sym("u", len(model.inputs))
         w, v_next, multipliers = ca.SX.sym("w", t), ca.SX.sym("v_next", t), ca.SX.sym("lambda", model.rows)
         q, v, q_next = x[:n], x[n:], model.configuration.retract(x[:n], settings.step * w)
         impulses, law = random_symbol(model, random), None if exact else DryFriction()

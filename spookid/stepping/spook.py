@@ -217,7 +217,7 @@ class SpookStep(VirtualWork):
         size = model.state.ambient + scheme.reactions(model) + touching + scheme.law.unknowns(model)
         self.x, self.x_next = ca.SX.sym("x", size), ca.SX.sym("x_next", size)
         self.variables = {0: self.x, 1: self.x_next}
-        self.u = ca.SX.sym("u", len(model.signals))
+        self.u = ca.SX.sym("u", len(model.inputs))
         m = model.state.ambient
         last = m + scheme.reactions(model)
         cuts = [0, model.configuration.ambient, m, last, last + touching, size]

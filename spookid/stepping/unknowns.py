@@ -265,7 +265,7 @@ class JointStep(VirtualWork):
         if self.joints.closing:
             first = scheme.motion(model).tangent
             self.private = at, range(first, first + scheme.closing_unknowns(model))
-        self.here, self.u = ca.SX.sym("x_here", here.numel()), ca.SX.sym("u", len(model.signals))
+        self.here, self.u = ca.SX.sym("x_here", here.numel()), ca.SX.sym("u", len(model.inputs))
         n, rows, last = self.joints.manifold.ambient, self.joints.closing_rows, here.numel()
         extra = last - scheme.law.unknowns(model)
         cuts = [0, n, n + rows, extra - scheme.touching(model), extra, last]

@@ -113,8 +113,8 @@ class Variational(Stepper):
         midpoint: a sticking midpoint, v₊ = −v, would oscillate without end.
         """
         impulses = random_symbol(model, random)
-        x, u = ca.SX.sym("x", model.state.ambient), ca.SX.sym("u", len(model.signals) + 1)
-        mean = ca.SX.sym("mean", len(model.signals) * model.holding.takes_inputs)
+        x, u = ca.SX.sym("x", model.state.ambient), ca.SX.sym("u", len(model.inputs) + 1)
+        mean = ca.SX.sym("mean", len(model.inputs) * model.holding.takes_inputs)
         q, v = ca.vertsplit(x, [0, model.configuration.ambient, model.state.ambient])
         v_next = ca.SX.sym("v_next", model.configuration.tangent)
         multipliers = ca.SX.sym("lambda", model.rows)

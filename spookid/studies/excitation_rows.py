@@ -148,9 +148,9 @@ class PlannedEfforts:
         function, others = self.coordinates.regressor.in_parameters()
         free, known = ([ca.DM([values[p.name] for p in some])] for some in (self.free, others))
         given, signals = (bodies.x, bodies.s, bodies.a, self._given[2]), self.problem.model.signals
-        still = function(*given, ca.SX(len(signals), 1), *free, *known)[0]
+        still = function(*given, ca.SX(len(self.problem.model.inputs), 1), *free, *known)[0]
         borne = ca.ldl_solve(still, *ca.ldl(ca.sparsify(S.T @ S + J.T @ J), True))
-        e, u = S @ borne, ca.SX(len(signals), 1)
+        e, u = S @ borne, ca.SX(len(self.problem.model.inputs), 1)
         for i, (motor, unit) in enumerate(zip(self.problem.model.motors, self.coordinates.motors[1], strict=True)):
             u[signals.index(motor.signal)] = e[i] / unit
         flat = function(*given, u, *free, *known)[1]

@@ -283,14 +283,14 @@ def digest(problem: Problem) -> str:
     state = State(model, q, v, v, {signal: ca.SX(i + 1) for i, signal in enumerate(model.signals)}, ca.SX(1))
     values = [*model.expressions(), model.violation(q), *(s.predicted(state) for s in problem.channels)]
     values += [_loads(joint, state) for joint in model.joints if joint.loads or model.signals_of(joint)]
-    values += [model.holding.rates(q, v), model.holding.speeds(ca.SX(ca.DM(range(1, len(model.signals) + 1))))]
+    values += [model.holding.rates(q, v), model.holding.speeds(ca.SX(ca.DM(range(1, len(model.inputs) + 1))))]
     values += [channel.delay for channel in problem.channels]
     for residual in problem.residuals:
         rows = residual.rows(*[state] * residual.states)
         values.append(residual.whitening(rows.numel()) @ rows)
     values += [relation.expression for relation in problem.constraints]
     symbols = [q, v, ca.vertcat(*problem.parameter_set.declared)]
-    values.append(model.pushed(q, v, ca.SX(ca.DM(range(1, len(model.signals) + 1)))))
+    values.append(model.pushed(q, v, ca.SX(ca.DM(range(1, len(model.inputs) + 1)))))
     formulas = ca.Function("problem", symbols, [ca.densify(ca.vec(ca.SX(value))) for value in values])
     result = hashlib.sha256(formulas.serialize().encode())
     for part in _facts(problem):

@@ -219,7 +219,7 @@ def _given(problem: Problem, motion: Moving) -> Measured:
                 f"({len(arrays[0])}, {n})"
             )
     order = [model.freedoms_of(joint).start for joint in JointCoordinates(model).tree]
-    none = np.zeros((len(arrays[0]), len(model.signals)))
+    none = np.zeros((len(arrays[0]), len(model.inputs)))
     return Measured(np.full(len(none), np.nan), np.hstack([part[:, order] for part in arrays]), arrays[1], none)
 
 

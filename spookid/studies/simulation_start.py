@@ -163,7 +163,7 @@ def _velocities(problem: Problem, q: Array, moving: list[int], rates: Array, val
     parameters = stacked(problem.parameter_set.declared)
     rows = ca.Function("rows", [symbol, parameters], [ca.densify(ca.vertcat(at.constraint, at.slip[moving, :]))])
     matrix = rows(q, ca.DM([values[p.name] for p in problem.parameter_set.declared])).full()
-    still = ca.SX(ca.DM.zeros(len(problem.model.signals)))
+    still = ca.SX(ca.DM.zeros(len(problem.model.inputs)))
     speeds = substitute(ca.densify(problem.model.holding.speeds(still)), values)
     wanted = np.concatenate([np.zeros(len(matrix) - len(rates) - len(speeds)), speeds, rates])
     return np.asarray(np.linalg.lstsq(matrix, wanted, rcond=1e-10)[0])
