@@ -214,6 +214,10 @@ CARTS: dict[str, tuple[str, dict[str, Any]]] = {
     "exact": ("lm", {"friction": "exact"}),
     "given weight": ("lm", {"friction": "exact", "state_weight": 1e4}),
     "mpcc": ("ipopt", {"friction": "mpcc", "state_weight": 1e4}),
+    "spook, given weight": (
+        "lm",
+        {"friction": "exact", "state_weight": 1e6, "stepper": Spook(multipliers="lifted")},
+    ),
     "spook": ("lm", {"stepper": Spook()}),
     "spook, exact": ("lm", {"stepper": Spook(), "friction": "exact"}),
 }

@@ -25,7 +25,7 @@ from mechanisms import (
     skew_body,
 )
 
-from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Spook, gravity
+from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, Spook, Status, gravity
 
 H = 0.01
 J = 0.002
@@ -238,3 +238,26 @@ def test_deterministic_dynamics_give_back_what_its_own_steps_simulated():
     solution = problem.solve(recordings=[problem.simulate(truth, duration=1.0, initial={"hinge": 1.0})])
     for name, value in truth.items():
         assert solution[name].estimate == pytest.approx(value, rel=1e-6)
+
+
+@pytest.mark.parametrize("compliance", [1e-8, 1e-12])
+def test_stiff_joints_have_the_minimum_of_rigid_ones(compliance):
+    """With eliminated multipliers normal equations had no digits left, and fits ended far from their minimum."""
+    inertia, viscous = Parameter("J", 0.01, lower=1e-5), Parameter("b", 1e-3, lower=0)
+
+    def swing(softness: float, stepper: Spook) -> Problem:
+        soft = {"compliance": softness, "damping": 0.02}
+        model = furuta(inertias=(inertia, 0.004, 0.004), shoulder={"viscous": viscous, **soft}, elbow=soft)
+        sensors = [HingeAngle(hinge, signal=hinge.name, sigma=1.0) for hinge in model.joints]
+        return Problem("swing", model, [], sensors, stepper=stepper, step=0.01, state_weight=100.0, every=1)
+
+    rigid = swing(0.0, Spook(multipliers="lifted"))
+    start = dict.fromkeys((joint.name for joint in rigid.model.joints), 1.0)
+    run = rigid.simulate({"J": 0.003, "b": 2e-3}, duration=2.0, initial=start, substeps=1)
+    rng = np.random.default_rng(0)
+    noisy = Recording(run.t, {name: x + 1e-3 * rng.standard_normal(len(x)) for name, x in run.signals.items()})
+    limit, found = (one.solve(recordings=[noisy]) for one in (rigid, swing(compliance, Spook())))
+    assert found.status is Status.CONVERGED
+    assert found.cost.total == pytest.approx(limit.cost.total, rel=0.01)
+    for name in ("J", "b"):
+        assert abs(found[name].estimate - limit[name].estimate) < 0.05 * limit[name].std_err

@@ -176,27 +176,42 @@ def touch(work: Work, most: int = 500) -> None:
     """A fit with contact times from the data, then one with those of the contact law; pairs follow them.
 
     Who touches is a choice for each step and contact. Where noise is estimated the first fit has little of it: much of
-    it lets noisy samples choose, and takes the part of impacts. A given weight is lowered for the first fit. If both
-    lead nowhere, relaxed pairs may, from the beginning and in so many iterations.
+    it lets noisy samples choose, and takes the part of impacts. A given weight is lowered for the first fit, and joints
+    that stick begin with smooth friction. If both lead nowhere, relaxed pairs may, in so many iterations.
     """
     problem, done = work.problem, _is_begun(work)
     exact = problem.with_(friction="exact") if problem.sticks_in_pairs else problem
     soft = exact if problem.estimates_noise else exact.with_(state_weight=min(problem.weight, _SOFT))
-    if not _by_way_of(work, [] if done else [(soft, _own(work))], exact):
+    first: list[tuple[Problem, Solver]] = [(soft, _own(work))]
+    if exact.sticks_exactly and any(joint.rubs for joint in problem.model.joints):
+        first = [(p.with_(friction="smooth"), _own(work)) for p in (soft, exact)]
+    if not _by_way_of(work, [] if done else first, exact):
         return
-    if not done and (best := _made(work)).result.status is not Status.CONVERGED:
-        work.found, work.touching, work.noise = None, (), None
-        leads = [soft] if problem.estimates_noise or exact.weight <= _SOFT else [soft, exact]
-        pairs: list[tuple[Problem, Solver]] = [(p.with_(friction="mpcc"), Ipopt(max_iterations=most)) for p in leads]
-        going = _by_way_of(work, pairs, exact)
-        if _made(work).result.status is not Status.CONVERGED:
-            work.fit = _after_all(best, _made(work))
-            work.found = work.fit.told()
-        if not going:
-            return
+    if not done and _made(work).result.status is not Status.CONVERGED and not _by_pairs(work, soft, exact, most):
+        return
     if not (problem.rubs_smoothly or problem.sticks_exactly):
         go(work, problem, work.solver, SHARPNESS[-1])
         _named(work)
+
+
+def _by_pairs(work: Work, soft: Problem, exact: Problem, most: int) -> bool:
+    """The exact law by way of relaxed pairs, from the fit that was made or from the beginning; the fit is then the best
+    of all, which has not converged if one that did not is better. False if one is interrupted."""
+    fits, leads = [_made(work)], [exact] if exact.estimates_noise or exact.weight <= _SOFT else [soft, exact]
+    for ways in ([exact], leads):
+        if ways is leads:
+            work.found, work.touching, work.noise = None, (), None
+        pairs: list[tuple[Problem, Solver]] = [(p.with_(friction="mpcc"), Ipopt(max_iterations=most)) for p in ways]
+        going = _by_way_of(work, pairs, exact)
+        fits.append(_made(work))
+        enough = np.inf if exact.estimates_noise else (1 + _WORSE) * min(one.result.cost.total for one in fits)
+        near = [one for one in fits if not one.result.cost.total > enough]
+        best = min(near, key=lambda one: (one.result.status is not Status.CONVERGED, one.result.cost.total))
+        if not going or best.result.status is Status.CONVERGED:
+            break
+    work.fit = _after_all(best, _made(work)) if going else _made(work)
+    work.found = work.fit.told()
+    return going
 
 
 def _by_way_of(work: Work, leads: Sequence[tuple[Problem, Solver]], exact: Problem) -> bool:
@@ -204,7 +219,8 @@ def _by_way_of(work: Work, leads: Sequence[tuple[Problem, Solver]], exact: Probl
     going, led, sharp = True, None, 1.0 if exact.rubs_smoothly else SHARPNESS[-1]
     for i, (problem, solver) in enumerate(leads):
         guessed = exact.estimates_noise and not i
-        going = going and go(work, problem, solver, sharp if i else 1.0, guessed=guessed)
+        own = sharp if i and not problem.rubs_smoothly else 1.0
+        going = going and go(work, problem, solver, own, guessed=guessed)
         led = led if i else work.found
     going = going and go(work, exact, _own(work), sharp)
     _named(work)

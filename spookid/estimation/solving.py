@@ -86,6 +86,8 @@ def begun(
     if continuation.is_staged(problem, solver):
         check_stepper(problem)
     problem, saturation = unsaturated(problem)
+    if problem.dynamics == "weight":
+        problem = problem.with_(stepper=problem.stepper.conditioned(problem.model, problem.step, problem.guess_on()))
     widths = estimates_widths(problem) and not continuation.is_staged(problem, solver)
     work = Work(
         at_widths(problem, widths_of(warm_start)), solver, callback, warm_start, hold, widths=widths and not hold

@@ -27,6 +27,7 @@ from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.mechanics.coefficients import COMPLIANCE
 from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.mechanics.kinematics import Values
 from spookid.mechanics.manifold import Manifold, halved
 from spookid.mechanics.model import Model
 from spookid.parameter import is_constant
@@ -299,6 +300,10 @@ class Stepper(ABC, metaclass=Checked):
         Raises:
             ProblemError: for coordinates that it does not have.
         """
+
+    def conditioned(self, model: Model, step: float, values: Values) -> Stepper:
+        """The stepper with unknowns in which numbers have digits for joints as stiff as these."""
+        return self
 
     @property
     def leader(self) -> Stepper:

@@ -42,7 +42,7 @@ from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.gear_friction import gear_efforts
 from spookid.mechanics.joint_coordinates import JointCoordinates, Transmitted
 from spookid.mechanics.joints import Joint
-from spookid.mechanics.kinematics import velocities
+from spookid.mechanics.kinematics import Values, evaluated, velocities
 from spookid.mechanics.model import Model, row_labels
 from spookid.parameter import is_zero, stacked
 from spookid.records import dataclass
@@ -81,10 +81,10 @@ class Spook(StateScheme["SpookStep"], Stepper):
     """SPOOK time stepper: semi-implicit Euler with compliant, damped joints; first order. Use it to reproduce SPOOK."""
 
     multipliers: Literal["eliminated", "lifted"] = "eliminated"
-    """``"eliminated"``: λ = Σ⁻¹(a − G w), as in the paper; the compliance must be positive, and a stiff joint makes the
-    problem hard to solve. ``"lifted"``: λ is unknown, and Σλ + G v₊ = a are equality constraints; any compliance from
-    zero up, and the same answer where both can be had. Without a given weight both are one, and any compliance will
-    do."""
+    """``"eliminated"``: λ = Σ⁻¹(a − G w), as in the paper; the compliance must be positive. ``"lifted"``: λ is unknown,
+    and Σλ + G v₊ = a are equality constraints; any compliance from zero up, and the same answer where both can be had.
+    Fits with joints that are too stiff to eliminate λ are those of ``"lifted"``. Without a given weight both are one,
+    and any compliance will do."""
     law: DryFriction = field(default=DryFriction(), repr=False)
     """Form of dry friction; ``Problem.friction`` sets it."""
     dynamics: Dynamics = field(default="weight", repr=False)
@@ -111,6 +111,20 @@ class Spook(StateScheme["SpookStep"], Stepper):
     def fitting(self, model: Model, law: DryFriction, dynamics: Dynamics) -> Spook:
         refuse_joint_coordinates(model)
         return replace(self, law=law, dynamics=dynamics)
+
+    def conditioned(self, model: Model, step: float, values: Values) -> Spook:
+        """Multipliers as unknowns where normal equations have no digits for masses beside eliminated compliances.
+
+        In them stand M² and (GᵀΣ⁻¹G)². So 1/Σ may exceed (G M⁻¹ Gᵀ)⁻¹ by one over the root of a number's precision.
+        """
+        if not (self.multipliers == "eliminated" and model.rows):
+            return self
+        q = ca.SX.sym("q", model.configuration.ambient)
+        at, pose = model.mechanics(q), np.tile([0.0, 0, 0, 1, 0, 0, 0], len(model.bodies))[None]
+        mobility = ca.diag(at.constraint @ ca.solve(at.mass, at.constraint.T))
+        stiffness = ca.mmax(mobility / regularized(model, ca.SX(step))[0])
+        stiff = np.finfo(float).eps ** -0.5 < evaluated(stiffness, q, pose, values).item() < np.inf
+        return replace(self, multipliers="lifted") if stiff else self
 
     @property
     def leader(self) -> Stepper:
