@@ -473,7 +473,7 @@ class Study:
         except AssertionError as error:
             return [f"the same command does not end: {error}"]
         out = command.out.partition("/")[0]
-        wrong = [f"does not clear {name}" for name in leftovers(folder) if out in name or not name.startswith(".")]
+        wrong = [f"does not clear {n}" for n in leftovers(folder) if (out and out in n) or not n.startswith(".")]
         if command.out and (apart := difference(self.known[command.name][1], told(folder / command.out))):
             wrong.append(f"the same command finds another answer: {apart}")
         if draw.random() < 0.5:

@@ -113,7 +113,7 @@ def messages(store: Any, ros: int, **changes: Any) -> Iterator[tuple[str, Any, i
             linear_acceleration=vector(x=0.0, y=0.0, z=9.81),
             linear_acceleration_covariance=np.zeros(9),
         )
-        command = types[TYPES["/command"]](layout=layout, data=U[i])
+        command = types[TYPES["/command"]](layout=layout, data=changes.get("u", U)[i])
         for topic, message in (("/joint_states", joints), ("/imu/data", imu), ("/command", command)):
             yield changes.get(topic, topic), message, late
     for topic in changes.get("more", ()):
@@ -127,8 +127,10 @@ def store(ros: int) -> Any:
 
 def write_bag(path: Path, **changes: Any) -> None:
     """ROS 1."""
-    known, connections = store(1), {}
-    with module("rosbags.rosbag1").Writer(path) as writer:
+    known, connections, writer = store(1), {}, module("rosbags.rosbag1").Writer(path)
+    if changes.get("squeezed"):
+        writer.set_compression(writer.CompressionFormat.BZ2)
+    with writer:
         for topic, message, time in messages(known, 1, **changes):
             if topic is not None:
                 kind = message.__msgtype__
@@ -140,7 +142,13 @@ def write_bag(path: Path, **changes: Any) -> None:
 def write_bag2(path: Path, storage: str = "SQLITE3", **changes: Any) -> None:
     """ROS 2, a folder."""
     known, connections, bags = store(2), {}, module("rosbags.rosbag2")
-    with bags.Writer(path, version=9, storage_plugin=bags.StoragePlugin[storage]) as writer:
+    squeezed = changes.get("squeezed")
+    writer = bags.Writer(
+        path, version=9, storage_plugin=bags.StoragePlugin["MCAP" if squeezed == "STORAGE" else storage]
+    )
+    if squeezed:
+        writer.set_compression(bags.CompressionMode[squeezed], bags.CompressionFormat.ZSTD)
+    with writer:
         for topic, message, time in messages(known, 2, **changes):
             if topic is not None:
                 kind = message.__msgtype__
@@ -171,10 +179,13 @@ def write_mcap(
         writer.finish()
 
 
-def write_json(path: Path, values: list[Any], topic: str = "/state") -> None:
+def write_json(
+    path: Path, values: list[Any], topic: str = "/state", compression: str = "zstd", chunk_size: int = 2**20
+) -> None:
     """MCAP with messages in JSON, one each 0.1 s."""
+    mcap = module("mcap.writer")
     with path.open("wb") as file:
-        writer = module("mcap.writer").Writer(file)
+        writer = mcap.Writer(file, chunk_size, mcap.CompressionType[compression.upper()])
         writer.start()
         channel = writer.register_channel(topic, "json", 0)
         for i, value in enumerate(values):

@@ -262,6 +262,20 @@ def test_a_question_is_said_once(here, capsys):
     assert (out, err.count("Is this meant?")) == ("", 1)
 
 
+def test_the_clock_is_asked_about_before_anything_is_built(here, capsys, monkeypatch):
+    """Milliseconds read as seconds make a thousand times as many steps, which take minutes."""
+    slow = 'slow = run()\nslow = Recording(1000 * slow.t, {"theta": slow.signal("theta")})\n'
+    path = write(ONE.replace("problem = ", f"{slow}problem = ").replace("[run()])", "[slow])"))
+    assert main(["check", path]) == 0
+    assert "Is t in milliseconds?" in (told := capsys.readouterr().out) and "Not built yet" in told
+
+    def built(*_: object) -> None:
+        raise spookid.ProblemError(f"{path}:1: a fit begins after: {capsys.readouterr().err}")
+
+    monkeypatch.setattr("spookid.cli.solving.estimate", built)
+    assert "Is t in milliseconds?" in wrong(capsys, "solve", path)
+
+
 # --- check ---
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import log_files as logs
 import numpy as np
 import pytest
-from log_files import EPOCH, TABLES, Q, T, U
+from log_files import EPOCH, TABLES, Q, T, U, write_bag, write_bag2, write_json
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Problem, ProblemError, Recording
 
@@ -693,6 +693,34 @@ def squeezed(path: Path, method: str) -> None:
 def test_what_no_file_of_its_size_holds_is_refused_before_it_is_read(tmp_path, method):
     squeezed(path := tmp_path / f"log.{method.replace('hdf5', 'h5')}", method)
     refused(lambda: Recording.from_file(path), "declares .* numbers", path)
+
+
+def bomb(path: Path, kind: str) -> None:
+    """A log of a few kilobytes, with a message of 160 MB."""
+    nothing = np.zeros((5, 5_000_000))
+    if kind in ("zstd", "lz4"):
+        write_json(path, [b"1" + b" " * nothing.nbytes] * 2, chunk_size=2**30, compression=kind)
+    elif kind == "bz2":
+        write_bag(path, squeezed=True, **{"/imu/data": None, "/joint_states": None}, u=nothing)
+    else:
+        write_bag2(path, squeezed=kind.upper(), **{"/imu/data": None, "/joint_states": None}, u=nothing)
+
+
+@pytest.mark.parametrize("kind", ["zstd", "lz4", "bz2", "file", "message", "storage"])
+def test_what_measurements_do_not_compress_to_is_not_unpacked(tmp_path, kind):
+    path = tmp_path / {"zstd": "log.mcap", "lz4": "log.mcap", "bz2": "log.bag"}.get(kind, "log")
+    bomb(path, kind)
+    read = Recording.from_mcap if path.suffix == ".mcap" else Recording.from_rosbag
+    refused(
+        lambda: read(path, topics=["/state" if path.suffix == ".mcap" else "/command"]), "unpacks to more than", path
+    )
+
+
+def test_a_text_that_memory_does_not_hold_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("spookid.data.logs.text.available", lambda: 100.0)
+    refused(
+        lambda: Recording.from_csv(csv(tmp_path, "t,q\n0,1\n1,2\n")), "12 bytes, more than memory", tmp_path / "run.csv"
+    )
 
 
 def test_arrays_that_are_no_signals_are_left_unread(tmp_path):

@@ -27,7 +27,7 @@ from spookid.errors import ProblemError
 from spookid.estimation import fitting
 from spookid.estimation.grouping import base_parameters
 from spookid.estimation.identifiability import a_priori, papers_weight
-from spookid.estimation.questions import questions
+from spookid.estimation.questions import CLOCK, questions
 from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.mechanics.motor import Motor
 from spookid.parameter import parameters_in, stacked
@@ -67,8 +67,7 @@ def check(arguments: Namespace, interruption: Interruption) -> Exit:
         try:
             page = describe(job.problem, title, *how, asked)
         except ProblemError:  # which may be a unit: the problem is too large to build
-            for question in asked:
-                terminal.complain(f"{job.label}: {question.text}")
+            job.ask(asked)
             raise
         terminal.say(page + "\n" * run.file.several)
         return Exit.DONE
@@ -88,7 +87,8 @@ def describe(
     """The page about a problem before it is solved, or before anything of it is recorded."""
     table = parts(problem)
     mechanism = Table((), table.rows, table.left).text(width).splitlines()
-    if problem.recordings:
+    in_doubt = any(question.code == CLOCK for question in asked)  # far too many steps to build
+    if problem.recordings and not in_doubt:
         began = time.process_time()
         assembly = assemble(problem)
         title += f"; {_demand(assembly, loading, time.process_time() - began)}"
@@ -99,9 +99,11 @@ def describe(
         of_fit += [_settings(assembly, width), _size(assembly, width)] if verbose else []
     else:
         signals = [*problem.model.signals, *(channel.signal for channel in problem.channels)]
-        needed = (
-            f"No recording yet: give recordings= one with {', '.join(dict.fromkeys(signals))} to solve the problem."
-        )
+        needed = "Not built yet: correct the clock first."
+        if not in_doubt:
+            needed = (
+                f"No recording yet: give recordings= one with {', '.join(dict.fromkeys(signals))} to solve the problem."
+            )
         warnings, of_fit = list(warnings_of(asked, verbose, width)), []
         recordings = ["Recordings", *wrapped(needed, width, "  ")]
     quick = verbose and (problem.recordings or len(problem.model.bodies) <= _MOST)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import field
@@ -22,6 +22,7 @@ from spookid.records import dataclass
 from spookid.registry import Study
 from spookid.report.study_page import Answer
 from spookid.results import folders
+from spookid.results.findings import Finding
 from spookid.results.result import Solution
 from spookid.solvers.status import Callback, Iteration
 from spookid.stepping.simulation import Progress
@@ -184,6 +185,11 @@ class CommandJob(Job):
     def complain(self, text: str) -> None:
         """As of ``Job``."""
         terminal.complain(text)
+
+    def ask(self, questions: Iterable[Finding]) -> None:
+        """Questions about its problem on stderr."""
+        for question in questions:
+            terminal.complain(f"{self.label}: {question.text}")
 
     def along(self, label: str) -> Progress:
         """As of ``Job``."""

@@ -14,7 +14,7 @@ from spookid.assembly.problem import Problem
 from spookid.cli import terminal
 from spookid.cli.runner import CommandJob, Exit, Run, each, ended, scheduled, start
 from spookid.cli.terminal import Interruption
-from spookid.estimation.questions import asking, questions
+from spookid.estimation.questions import CLOCK, asking, questions
 from spookid.estimation.solving import planned
 from spookid.estimation.solving import solve as estimate
 from spookid.report import export
@@ -41,14 +41,15 @@ def solve(arguments: Namespace, interruption: Interruption) -> Exit:
 
 @contextmanager
 def _asked(run: Run, job: CommandJob) -> Iterator[Sequence[Finding]]:
-    """Questions about the problem; they are in its summary, or on stderr if none is printed."""
+    """Questions about the problem; they are in its summary, or on stderr if none is printed. The one about the clock is
+    there at once: with a wrong clock the fit takes too long."""
     found, summarized = questions(job.problem), False
+    job.ask(one for one in found if one.code == CLOCK)
     try:
         yield found
         summarized = not run.arguments.quiet
     finally:
-        for question in () if summarized else found:
-            terminal.complain(f"{job.label}: {question.text}")
+        job.ask(one for one in found if one.code != CLOCK and not summarized)
 
 
 def _solve(run: Run, job: CommandJob, aside: Connection | None) -> Exit:

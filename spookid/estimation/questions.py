@@ -36,6 +36,8 @@ _LITTLE = 0.25
 by which a supposition has to lessen the mean square of what is left."""
 _MOST = 0.6
 """Share that no model leaves of its own motion, whatever its initial values."""
+CLOCK = "question.clock"
+"""Code of the question that is put before anything is built: with a wrong clock there are far too many steps."""
 _CLOCKS = ((1e-3, "milliseconds"), (1e-6, "microseconds"), (1e-9, "nanoseconds"))
 
 

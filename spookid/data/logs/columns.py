@@ -53,9 +53,19 @@ COPIES = 4
 """How often numbers are in memory while they are read."""
 
 
+def bytes_of(path: Path) -> int:
+    """Of a file, or of all in a folder."""
+    return sum(one.stat().st_size for one in path.rglob("*")) if path.is_dir() else path.stat().st_size
+
+
+def most_unpacked(path: Path) -> float:
+    """Bytes that measurements compress to in a file."""
+    return _EASY + _RATIO * bytes_of(path)
+
+
 def most_bytes(path: Path) -> float:
-    """Of numbers that may be read from a file."""
-    return min(_EASY + _RATIO * path.stat().st_size, available() / COPIES)
+    """Of numbers that may be in memory of a file."""
+    return min(most_unpacked(path), available() / COPIES)
 
 
 def check_amount(path: Path, count: float) -> None:
@@ -63,7 +73,7 @@ def check_amount(path: Path, count: float) -> None:
     if 8.0 * count > most_bytes(path):
         raise ProblemError(
             f"{path} declares {count:,.0f} numbers, more than memory holds or than measurements compress to in its "
-            f"{path.stat().st_size:,} bytes; choose fewer with signals=, or write it without compression"
+            f"{bytes_of(path):,} bytes; choose fewer with signals=, or write it without compression"
         )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import field, replace
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from spookid.data.arrays import FloatArray
 from spookid.data.logs.columns import Clock, Options, library, reading, several
+from spookid.data.logs.unpacking import bounded
 from spookid.errors import ProblemError
 from spookid.records import dataclass
 
@@ -79,18 +81,18 @@ class Messages:
     prefix: str | None  # before the names of signals; None: the topic, but nothing for joint states
     options: Options
     header: bool  # whether the time in a header goes first
-    stamps: list[int] = field(default_factory=list)  # of each message [ns]
-    alike: dict[tuple[str, ...], tuple[list[int], list[tuple[float, ...]]]] = field(default_factory=dict)
-    """Messages that have the same signals, by these: their numbers, and the values."""
+    stamps: array[int] = field(default_factory=lambda: array("q"))  # of each message [ns]
+    alike: dict[tuple[str, ...], tuple[array[int], array[float]]] = field(default_factory=dict)
+    """Messages that have the same signals, by these: their numbers, and the values one after the other."""
 
     def add(self, message: Any, logged: int) -> None:
         """Take the numbers of a message that came at a time [ns]."""
         i = len(self.stamps)
         self.stamps.append((_stamp(message) if self.header else None) or logged)
         values = dict(self._named(message, i))
-        numbers, rows = self.alike.setdefault(tuple(values), ([], []))
+        numbers, rows = self.alike.setdefault(tuple(values), (array("q"), array("d")))
         numbers.append(i)
-        rows.append(tuple(values.values()))
+        rows.extend(values.values())
 
     def _named(self, message: Any, i: int) -> Iterator[tuple[str, float]]:
         fields: dict[str, Any] = dict(_children(message))
@@ -125,7 +127,7 @@ class Messages:
         """Numbers of the messages that have a value, and the values, of each signal that is wanted."""
         found: dict[str, list[tuple[NDArray[np.intp], FloatArray]]] = {}
         for names, (numbers, rows) in self.alike.items():
-            of, table = np.array(numbers, dtype=np.intp), np.array(rows, dtype=np.float64)
+            of, table = np.array(numbers, dtype=np.intp), np.array(rows).reshape(len(numbers), len(names))
             for i, name in enumerate(names):
                 if self.options.wants(name):
                     found.setdefault(name, []).append((of, table[:, i]))
@@ -208,7 +210,7 @@ def read_bag(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
     remedy = "mend a bag with: rosbag reindex (ROS 1) or ros2 bag reindex (ROS 2)"
     of_ros1 = path.suffix == ".bag" and not path.is_dir()
     place = path if of_ros1 or path.is_dir() else path.parent  # a file may stand for its folder
-    with reading(path, "ROS bag", remedy):
+    with reading(path, "ROS bag", remedy), bounded(place):
         if not (of_ros1 or (place / "metadata.yaml").exists()):
             raise ProblemError(
                 f"{path} is no ROS bag: a file of ROS 1 ends in .bag, and beside those of ROS 2 there is a "
@@ -245,7 +247,8 @@ def read_mcap(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
     path = options.path
     mcap = library("mcap.reader", "mcap", f"{path}: an MCAP file")
     decoders: dict[int, Callable[[bytes], Any]] = {}
-    with reading(path, "MCAP file", "write it anew, or mend it with: mcap recover"), path.open("rb") as file:
+    remedy = "write it anew, or mend it with: mcap recover"
+    with reading(path, "MCAP file", remedy), path.open("rb") as file, bounded(path):
         reader = mcap.make_reader(file, validate_crcs=True)
         channels = _channels(reader)
         there = {channel.topic: kind for channel, kind in channels}

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.data.arrays import FloatArray
+from spookid.data.arrays import FloatArray, available
 from spookid.data.logs.columns import Clock, Options, by_clocks, is_unit
 from spookid.data.logs.lines import BLANKS, delimiter_of, fields_of, heading, is_number, split_line
 from spookid.errors import ProblemError, listing, shown
@@ -209,10 +209,18 @@ def _square(path: Path, header: list[str], lines: Sequence[int], rows: Sequence[
             raise _uneven(path, line, fields, header)
 
 
+_TAKEN = 12
+"""Bytes of memory that a byte of text takes at least while it is read: as lines and as numbers."""
+
+
 def decoded(path: Path) -> tuple[str, str]:
     """The text of a file, and a note if it is not UTF-8 but Windows-1252, of which Latin-1 is a part."""
     try:
-        content = regular(path).read_bytes()
+        if _TAKEN * (size := regular(path).stat().st_size) > available():
+            raise ProblemError(
+                f"{path} has {size:,} bytes, more than memory holds as text; split it, or write it as .npz"
+            )
+        content = path.read_bytes()
     except OSError as error:
         raise unreadable(path, error) from None
     try:
