@@ -8,7 +8,7 @@ about, or what one body's inertia gives and another's takes. Only what no such c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -41,9 +41,14 @@ class _Row(NamedTuple):
 
 
 def physical_quantities(problem: Problem, result: Solution) -> dict[str, Derived]:
-    """Those of the bodies that were declared with a FullInertia or coordinates of one, by name, without given
-    numbers."""
+    """Masses, centres of mass and moments of bodies with a full inertia, by name, without given numbers."""
     return _derived(_quantities(problem), problem, result)
+
+
+def predicted_quantities(problem: Problem, known: Sensitivities) -> dict[str, Derived]:
+    """The same at the initial values of a problem, with the standard errors of a fit that is still to come."""
+    rows = list(_quantities(problem))
+    return _at_values(rows, problem, problem.guess, known, {p.name for p in problem.free}) if rows else {}
 
 
 def joint_quantities(problem: Problem, result: Solution, names: Sequence[str] = ()) -> dict[str, Derived]:
@@ -125,15 +130,23 @@ def _derived(rows: Iterable[_Row], problem: Problem, result: Solution) -> dict[s
     rows = list(_of_recordings(rows, problem))
     if not rows:
         return {}
+    free = {name for name, one in result.parameters.items() if not one.fixed}
+    return _at_values(rows, problem, result.values, result.sensitivities, free)
+
+
+def _at_values(
+    rows: Sequence[_Row], problem: Problem, at: Mapping[str, float], known: Sensitivities, free: Collection[str]
+) -> dict[str, Derived]:
+    """Values of formulas and their errors by the delta method; parameters that are not ``free`` are certain."""
     all_of = ca.vertcat(*(row.formula for row in rows))
     there = {symbol.element_hash() for symbol in ca.symvar(all_of)}
     symbols = [p for p in problem.parameters if p.element_hash() in there]
     x = ca.vertcat(*symbols)
-    at = ca.Function("physical", [x], [all_of, ca.densify(ca.jacobian(all_of, x))])
-    values, slopes = (np.asarray(part.full()) for part in at(ca.DM([result.values[p.name] for p in symbols])))
-    known, found = result.sensitivities, {}
+    function = ca.Function("physical", [x], [all_of, ca.densify(ca.jacobian(all_of, x))])
+    values, slopes = (np.asarray(part.full()) for part in function(ca.DM([at[p.name] for p in symbols])))
+    found = {}
     for i, row in enumerate(rows):
-        own = {p.name: s for p, s in zip(symbols, slopes[i].tolist(), strict=True) if s and not result[p.name].fixed}
+        own = {p.name: s for p, s in zip(symbols, slopes[i].tolist(), strict=True) if s and p.name in free}
         error, reason = known.error_of(own, held=True)
         share = prior_share(own, error, known.names, known.seen)
         found[row.name] = Derived(row.name, float(values[i, 0]), error, reason, row.unit, row.body, share, own)

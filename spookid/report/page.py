@@ -204,7 +204,7 @@ def _parameters(solution: Solution, tables: dict[str, list[Block]]) -> list[Bloc
         return ["The problem has no parameters."]
     chosen = {title: blocks for title, blocks in tables.items() if title.startswith(("bodies", "base"))}
     table = summary.parameters(solution, every=True)
-    grids = [*summary.bodies(solution), *summary.joints(solution)]
+    grids = [*summary.bodies(solution.physical), *summary.joints(solution)]
     blocks: list[Block | Tree] = [*grids, *([summary.LEGEND] if grids else []), table]
     blocks += [*summary.noise_line(solution), *summary.widths_line(solution), summary.facts_words(solution)]
     for title, own in chosen.items():

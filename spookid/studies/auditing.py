@@ -279,7 +279,12 @@ def _percent(drift: Drift) -> str:
 
 def begin(job: Job) -> Callable[[], Answer]:
     """The study ``audit`` of a command."""
-    return lambda: answer(audit(job.problem, job.fit), job.label, job.columns)
+
+    def work() -> Answer:
+        job.expect(4)
+        return answer(audit(job.problem, job.fit), job.label, job.columns)
+
+    return work
 
 
 def answer(audit: Audit, label: str, columns: int = WIDTH) -> Answer:

@@ -15,7 +15,7 @@ from spookid.report.pictures import BLUE, GREY, RED
 from spookid.report.study_page import Answer
 from spookid.results.result import Solution
 from spookid.studies.job import Job, KeptFits, Source, alone, unfinished
-from spookid.studies.profiling import CRITICAL, Profile, ProfilePoint, profile, side
+from spookid.studies.profiling import CRITICAL, FITS, Profile, ProfilePoint, profile, side
 from spookid.studies.variants import estimator_line
 from spookid.studies.worker_pool import WorkerPool
 from spookid.tables.table import Block, Table, as_text, labelled, number
@@ -67,7 +67,9 @@ def begin(job: Job) -> Callable[[], Answer]:
             raise ProblemError(f"--parameter {name}: {job.label} has no free parameter {name!r}; it has {known}")
 
     def work() -> Answer:
-        solution, pool = job.fit(job.problem), WorkerPool(job.arguments.jobs or 1, job.executor)
+        pool = WorkerPool(job.arguments.jobs or 1, job.executor)
+        job.expect(1 + FITS * len(names))
+        solution = job.fit(job.problem)
         if pool.alone:
             return answer([profile(job.problem, name, job.fit, solution) for name in names], job.label)
         sides = unfinished(job.folder) / "sides"

@@ -40,6 +40,8 @@ _FAR, _RISE, _TOO_FAR = 2.5, 0.6, 4.0
 """ζ at which a side ends, its rise that is sought from point to point, and ζ from which a first point is taken back."""
 _MOST_POINTS = 15
 """On one side."""
+FITS = 2 * math.ceil(_FAR / _RISE)
+"""Fits of a profile whose likelihood is that of a normal distribution."""
 
 
 @dataclass(frozen=True)
