@@ -169,7 +169,9 @@ def _write(stream: TextIO, text: str) -> None:
         os.close(nowhere)
         if stream is sys.stdout and not isinstance(error, BrokenPipeError):
             _unwritten.append(str(error.strerror or error))
-            complain(f"error: what is printed cannot be written ({_unwritten[-1]}); make room, or send it elsewhere")
+            complain(
+                f"error: the output cannot be written ({_unwritten[-1]}); free disk space, or redirect it elsewhere"
+            )
 
 
 _LONG = 10.0

@@ -66,8 +66,12 @@ def negative_findings(problem: Problem, result: Solution) -> Iterator[Finding]:
     for found in every.values():
         if found.estimate < -SURE * found.std_err:
             spring = found.name.endswith(" stiffness")
-            what = "a spring that pushes away from rest, as few do." if spring else "which nothing in nature has."
-            effect = f"The estimate of {found.name} is negative: {found.estimate:.3g} {found.unit}, {what}"
+            what = (
+                "the spring pushes away from its rest position."
+                if spring
+                else "no physical mechanism has such a value."
+            )
+            effect = f"The estimate of {found.name} is negative, {found.estimate:.3g} {found.unit}: {what}"
             cause = "Is the sign of gravity or of a sensor reversed?" if spring else ""
             evidence = {"estimate": found.estimate, "std_err": found.std_err}
             yield Finding("parameters.negative", (found.name,), evidence, effect, cause, advice)
@@ -85,12 +89,12 @@ def base_quantities(problem: Problem, result: Solution) -> tuple[dict[str, Deriv
         except ProblemError:  # of loops
             found = base_parameters(problem, problem.recordings)
             effect = (
-                "Base parameters are those of the recordings, and another motion may show more: the loops of the model "
-                "do not close from joints at random."
+                "The base parameters are those of the recorded motion, and another motion may identify more: no other "
+                "poses were found in which the loops of the model close."
             )
             limited = [Finding(_LIMITED, effect=effect)]
     except ProblemError as error:
-        return {}, [Finding(_LIMITED, effect=f"Base parameters of the bodies are not known: {error}")]
+        return {}, [Finding(_LIMITED, effect=f"The base parameters of the bodies could not be computed: {error}")]
     rows = (_Row(one.name, one.unit, one.formula) for one in found.combinations if one.name not in declared)
     return _derived(rows, problem, result), limited
 
@@ -184,7 +188,7 @@ def inertia_findings(
         place = problem.model.bodies.index(body)
         if _is_seen(energy, place, slope) and size > SURE * _error(problem, body, recording, slope, values, known):
             text = ", ".join(f"{m:.4g}" for m in moments)
-            said = f"No mass distribution has the principal moments {text} kg m² of body {body.name!r}"
+            said = f"The principal moments {text} kg m² of body {body.name!r} are not physical"
             evidence = {"principal_moments": moments.tolist(), "violation": size}
             fixed = "A mass, a length or an inertia that is fixed may be wrong.", "Measure it again, or free it."
             effect = f"{said}: they violate the triangle inequality."
@@ -198,7 +202,7 @@ def mass_findings(problem: Problem, values: Mapping[str, float], gone: float = 1
         if not free.isdisjoint(p.name for p in parameters_in([body.mass], body.name)):
             guessed, found = (float(substitute(body.mass, of)[0]) for of in (problem.guess, values))
             if 0 <= found < gone * guessed:
-                what = f"body {body.name!r} has {found:.2g} kg left of the initial {guessed:.3g} kg"
+                what = f"the mass of body {body.name!r} is {found:.2g} kg, and its initial value is {guessed:.3g} kg"
                 cause = "The fit has most likely ended at another minimum than the true one."
                 advice, evidence = "Begin elsewhere, or give the mass a prior.", {"mass": found, "initial": guessed}
                 yield Finding("mass.vanished", (body.name,), evidence, f"A mass has vanished: {what}.", cause, advice)

@@ -223,12 +223,12 @@ def _mechanism(solution: Solution) -> list[Block | Tree]:
         picture(
             pictures.embedded(skeleton.mechanism(parts, t)),
             "Sketch of the mechanism",
-            f"At the start of {t.name}, later positions pale: {SYMBOLS}",
+            f"The mechanism at the start of {t.name}, with later positions in pale colours: {SYMBOLS}",
         )
         for t in moving
     ]
     gravity = ", ".join(number(g) for g in parts.gravity)
-    note = f"Values at the estimates, with their formulas of parameters. Gravity ({gravity}) m/s²."
+    note = f"Values at the estimates, with the formulas that give them. Gravity: ({gravity}) m/s²."
     return [*sketches, *(table for table in _parts(parts) if table.rows), note]
 
 
@@ -318,9 +318,7 @@ def _impulses(solution: Solution) -> str:
     if not known.size:
         return "No impulse residuals are known."
     largest = number(float(np.max(known)), 3)
-    return (
-        f"Impulse residuals of the mechanics: rms {number(rms(lacking), 3)}, largest {largest} N s or N m s in a step."
-    )
+    return f"Impulse residuals of the equations of motion in a step: rms {number(rms(lacking), 3)}, largest {largest} N s or N m s."
 
 
 def _correlations(solution: Solution) -> list[Block | Tree]:
@@ -331,6 +329,6 @@ def _correlations(solution: Solution) -> list[Block | Tree]:
 
 def _convergence(solution: Solution) -> list[Block | Tree]:
     noise = ", over the noise of that iteration" if solution.noise else ""
-    words = f"From the top: cost{noise}; each parameter less its final value, relative to its largest; damping."
+    words = f"From top to bottom: cost{noise}; distance of each parameter from its final value, scaled to 1; damping."
     drawn: Any = pictures.embedded(plots.narrow_convergence(solution))
     return [picture(drawn, "Cost, parameters and damping against the iteration", words)]

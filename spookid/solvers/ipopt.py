@@ -253,7 +253,10 @@ class _Run:
         # Where nothing is left to gain, rounding may keep IPOPT from a step that it would take.
         moved = status is Status.STALLED and len(self.history) > first
         if moved and self._stationary(self.history[-1].total) is not None:
-            return Status.CONVERGED, f"the scaled gradient is below {_SMALL_COSINE:g}, and IPOPT goes no further"
+            return (
+                Status.CONVERGED,
+                f"the scaled gradient is below {_SMALL_COSINE:g}, and IPOPT makes no further progress",
+            )
         return limit if status is Status.MAX_ITERATIONS else (status, detail)
 
     def _prepare(self, held: list[Mask] | None, t: float) -> None:
@@ -322,7 +325,7 @@ class _Run:
         if cosine <= settings.gradient_tolerance:
             return Status.CONVERGED, f"the scaled gradient is below {settings.gradient_tolerance:g}"
         if abs(before - cost) <= settings.decrease_tolerance * cost:
-            return Status.CONVERGED, f"the cost changes by less than {settings.decrease_tolerance:g} of itself"
+            return Status.CONVERGED, f"the relative change of the cost is below {settings.decrease_tolerance:g}"
         return None
 
     def _settled(self, cost: float) -> bool:

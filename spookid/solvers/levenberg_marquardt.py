@@ -290,11 +290,11 @@ class _Run:
         settings, scale, said = self.settings, here.cost, ""
         left, nothing = self._foreseen(promised, decrease), _FORESEEN * settings.decrease_tolerance
         if max(promised, decrease) <= settings.decrease_tolerance * scale:
-            said = f"the cost falls by less than {settings.decrease_tolerance:g} of itself"
+            said = f"the relative decrease of the cost is below {settings.decrease_tolerance:g}"
         elif length <= settings.step_tolerance * np.sqrt(scale):
             said = f"the scaled step is below {settings.step_tolerance:g}"
         elif left <= nothing * scale:
-            said = f"steps get smaller so fast that all to come would lower the cost by less than {nothing:g} of itself"
+            said = f"all further steps together would decrease the cost by less than {nothing:g} of its value"
         if not said or damping > settings.newton_damping or not self._feasible(here):
             return None
         return Status.CONVERGED, said

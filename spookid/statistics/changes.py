@@ -158,7 +158,9 @@ class ChangeDetector:
         self.reference = np.array(reference, dtype=float)
         given: object = false_alarms
         if not (isinstance(given, Real) and 0 < float(given) < math.inf):
-            raise ProblemError(f"false_alarms is {shown(false_alarms)}; give how many a day may be false, such as 1")
+            raise ProblemError(
+                f"false_alarms is {shown(false_alarms)}; give the expected number of false alarms per day, such as 1"
+            )
         self.false_alarms = float(false_alarms)
         n = len(self.names)
         self._lower, self._upper = np.outer([-np.inf, np.inf], np.ones(n)) if bounds is None else np.array(bounds)

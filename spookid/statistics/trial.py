@@ -365,7 +365,9 @@ class Trials:
         falls = inner.status is Status.MAX_ITERATIONS and before - last > _FALLS * last
         self._unsettled = self._unsettled + 1 if falls else 0
         if self._unsettled > 1:
-            raise UnsettledStatesError(f"twice in a row states did not converge in {self.inner.max_iterations} steps")
+            raise UnsettledStatesError(
+                f"the states did not converge in {self.inner.max_iterations} steps, twice in succession"
+            )
         return States(ReducedProblem(held, inner.point), inner.point)
 
     def states_arrays(self) -> dict[str, Array]:

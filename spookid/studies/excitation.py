@@ -240,7 +240,7 @@ class _Plan:
         if not isinstance(criterion, str):
             judged = _named(problem, names, criterion, judged)
             left_out = []
-        said = f"Motions barely reduce the errors of {', '.join(left_out)}; the largest error is that of the others."
+        said = f"No motion within the limits determines {', '.join(left_out)} much better than the others; the criterion omits them."
         return Search(design(judged, shown), t), (said,) if left_out and criterion == "largest" else ()
 
 

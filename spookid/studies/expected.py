@@ -113,9 +113,9 @@ class ExpectedErrors(Tabular):
         said = f"{100 * error:.3g} %" if relative else quantity(error, self.units[place])
         times = self.repetitions(name, wanted)
         if math.isinf(times):
-            return f"The error of {name} does not come below {said}, however often this motion is made."
+            return f"The error of {name} stays above {said}, however often this motion is repeated."
         if self.before[place] <= wanted:
-            return f"The error of {name} is below {said} already."
+            return f"The error of {name} is already below {said} without a motion."
         count = math.ceil(times - 1e-9)
         if count <= 1:
             return f"The error of {name} is below {said} after one run of {self.duration:g} s."

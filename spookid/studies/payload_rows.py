@@ -150,7 +150,7 @@ def _inner(problem: Problem, motion: Measured) -> slice:
     if len(motion.t) <= 4 * ends:
         raise ProblemError(
             f"recording {recording.name!r} lasts {number(recording.t[-1] - recording.t[0], 3)} s, of which a "
-            f"filter with a cutoff of {number(problem.cutoff)} Hz leaves too little; give a longer one, or raise the "
+            f"filter with a cutoff of {number(problem.cutoff)} Hz removes too much; give a longer recording, or raise the "
             "cutoff"
         )
     return slice(ends, -ends)

@@ -111,7 +111,7 @@ def conclusion(profiles: Sequence[Profile]) -> str:
         return f"The linearized 95 % intervals of {holds} hold."
     rest = f"{others}: see what is said of each"
     if not holds:
-        return f"No linearized 95 % interval holds, of {rest}."
+        return f"The linearized 95 % intervals do not hold for any parameter: {rest}."
     return f"The linearized 95 % intervals hold for {holds}, but not for {rest}."
 
 

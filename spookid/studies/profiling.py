@@ -123,7 +123,7 @@ class Profile(Tabular):
             beaten = best.log_likelihood > center.log_likelihood + 0.01  # solvers stop at less
         if beaten:
             again = f"solve again from there (--set {self.name}={number(best.value)})"
-            return f"A fit beside the estimate {how}: the estimate is no {end}; {again}."
+            return f"A fit with another value of the parameter {how}: the estimate is not the {end}; {again}."
         if sides := [side for side, end in zip(("below", "above"), self.interval, strict=True) if math.isinf(end)]:
             return f"The data do not limit {self.name} {' or '.join(sides)}."
         if not math.isfinite(self.std_err):
@@ -131,7 +131,7 @@ class Profile(Tabular):
         if self.holds:
             return "The linearized interval holds: both agree within 10 % of their width."
         wide = f"{self.ratio:.2g} times as wide as the linearized one"
-        return f"The likelihood-ratio interval is {wide}; trust the former."
+        return f"The likelihood-ratio interval is {wide}; use the likelihood-ratio interval."
 
     @property
     def row(self) -> tuple[str, str, str]:
