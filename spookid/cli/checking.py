@@ -99,7 +99,10 @@ def describe(
         of_fit += [_settings(assembly, width), _size(assembly, width)] if verbose else []
     else:
         signals = [*problem.model.signals, *(channel.signal for channel in problem.channels)]
-        needed = f"The problem has no recording. To solve it, give recordings= with the signals {', '.join(dict.fromkeys(signals))}."
+        needed = (
+            "The problem has no recording. To solve it, give recordings= with the signals "
+            f"{', '.join(dict.fromkeys(signals))}."
+        )
         warnings, of_fit = list(warnings_of(asked, verbose, width)), []
         recordings = ["Recordings", *wrapped(needed, width, "  ")]
     quick = verbose and (problem.recordings or len(problem.model.bodies) <= _MOST)

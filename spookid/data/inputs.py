@@ -56,7 +56,8 @@ def samples_of(recording: Recording, inputs: Sequence[Input], grid: Grid) -> lis
         if t[0] > grid.start + slack(recording, grid.step):
             raise ProblemError(
                 f"recording {recording.name!r}: input {one.signal!r} has no value at or before the first step at "
-                f"{grid.start:.12g} s, only from {t[0]:.12g} s on; give its first sample a value, or start the recording there"
+                f"{grid.start:.12g} s, only from {t[0]:.12g} s on; give its first sample a value, or start the "
+                "recording there"
             )
     return samples
 

@@ -136,6 +136,6 @@ def disagreements(
     prior = f"({number(estimates[first] + one.mean, 3)}, {number(one.spread, 2)})"
     advice = (
         f'If {first} changes from recording to recording, declare Parameter("{first}", ..., per="recording"), with '
-        f"prior={prior} for a common mean with the spread estimated here. Otherwise multiply the standard errors by these factors."
+        f"prior={prior} for a common mean, and the spread found here. Otherwise multiply the errors by these factors."
     )
     return [Finding("recordings.differ", tuple(evidence), evidence, effect, advice=advice)]

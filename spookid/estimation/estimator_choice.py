@@ -103,8 +103,8 @@ def with_choice(choice: Choice, first: Fit, solution: Solution) -> Solution:
         if choice.differing:
             differing = _listed(choice.differing)
             effect = (
-                f"Fits with estimated process noise and with deterministic dynamics disagree on {differing}: an unmodelled "
-                "effect is not white noise."
+                f"Fits with estimated process noise and with deterministic dynamics disagree on {differing}: an "
+                "unmodelled effect is not white noise."
             )
             advice = "Take half the step; if this stays, look at the residuals."
             evidence = {"standard_errors": dict(choice.differing)}

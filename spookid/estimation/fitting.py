@@ -254,7 +254,10 @@ def _if_met(assembly: Assembly, outcome: Outcome, closed: float = 1e-4, met: flo
         for factor, rows in zip(problem.factors, values, strict=True):
             off = float(np.max(np.abs(rows), initial=0.0)) if factor in asked else 0.0
             if not off <= (met if factor.group is Group.RESIDUAL else closed):
-                detail = f"the equality constraint {factor.name!r} is violated by {off:.2g}: joints or other constraints contradict it"
+                detail = (
+                    f"the equality constraint {factor.name!r} is violated by {off:.2g}: joints or other constraints "
+                    "contradict it"
+                )
                 return replace(outcome, status=Status.STALLED, detail=detail)
     return outcome
 

@@ -349,7 +349,10 @@ def papers_weight(problem: Problem, paper: float = 100.0) -> list[Finding]:
     """One for those who give the weight of the paper, which was the default once."""
     if not problem.is_weighted or problem.weight != paper:
         return []
-    effect = f"state_weight={paper:g} is the weight of the original paper. Estimates and standard errors depend on this choice."
+    effect = (
+        f"state_weight={paper:g} is the weight of the original paper. Estimates and standard errors depend on this "
+        "choice."
+    )
     return [Finding("weight.paper", effect=effect, advice="Leave it out to estimate the noise.")]
 
 

@@ -103,7 +103,10 @@ def _given_twice(problem: Problem) -> Iterator[Finding]:
     names = [c.signal for c in problem.channels]
     for name in dict.fromkeys(names):
         if (count := names.count(name)) > 1:
-            effect = f"{count} sensors use signal {name!r}: its samples count {count} times, and standard errors are too small."
+            effect = (
+                f"{count} sensors use signal {name!r}: its samples count {count} times, and standard errors are too "
+                "small."
+            )
             yield _question("duplicate", [name], {"sensors": count}, effect, "Leave all but one out.")
     seen = dict[bytes, str]()
     for recording in problem.sample:

@@ -318,7 +318,10 @@ def _impulses(solution: Solution) -> str:
     if not known.size:
         return "No impulse residuals are known."
     largest = number(float(np.max(known)), 3)
-    return f"Impulse residuals of the equations of motion in a step: rms {number(rms(lacking), 3)}, largest {largest} N s or N m s."
+    return (
+        f"Impulse residuals of the equations of motion in a step: rms {number(rms(lacking), 3)}, largest {largest} N "
+        "s or N m s."
+    )
 
 
 def _correlations(solution: Solution) -> list[Block | Tree]:

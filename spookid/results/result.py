@@ -333,7 +333,8 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
         declared = parameters_in([e], "the expression")
         if recording is None and (own := [p for p in declared if p.per and p.name not in self.parameters]):
             raise ProblemError(
-                f"the expression contains {own[0].name!r}, which has a value for each recording; choose one with recording="
+                f"the expression contains {own[0].name!r}, which has a value for each recording; choose one with "
+                "recording="
             )
         if recording is not None and (own := [p for p in declared if p.per]):
             e = ca.substitute(e, ca.vertcat(*own), ca.vertcat(*(p.of(recording) for p in own)))

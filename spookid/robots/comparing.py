@@ -343,7 +343,8 @@ class Along:
         mechanism, drive = result.mechanism, trajectory.drive
         if mechanism is None or drive is None:
             raise ProblemError(
-                f"the results of {result.problem!r} were written by an earlier version and contain no efforts; solve the problem again"
+                f"the results of {result.problem!r} were written by an earlier version and contain no efforts; solve "
+                "the problem again"
             )
         if drive.shape[1] != len(mechanism.motors):
             raise ProblemError(

@@ -116,8 +116,8 @@ class Audit(Tabular):
         if self.corrected:
             names = ", ".join(f"{d.name} ({_amount(d)})" for d in coarse)
             return (
-                f"the step {self.steps[0]:g} s is too coarse for {names}. The table lists how half the step changes the "
-                "estimates. Halve the step, and audit again."
+                f"the step {self.steps[0]:g} s is too coarse for {names}. The table lists how half the step changes "
+                "the estimates. Halve the step, and audit again."
             )
         other = "" if self.stepper == "variational" else ", the stepper Variational()"
         found = (

@@ -286,7 +286,10 @@ def _ordered(models: Sequence[CrossValidation]) -> str:
         )
     if len(models) < 2:
         ratio = first.score / first.cost if first.cost > 0 else math.nan
-        return f"On recordings that were not fitted, the cost of {first.name} is {ratio:.2f} times that of the fitted recording."
+        return (
+            f"On recordings that were not fitted, the cost of {first.name} is {ratio:.2f} times that of the fitted "
+            "recording."
+        )
     if len({(m.dynamics, str(m.state_weight), m.step, m.sigmas, m.recordings) for m in models}) > 1:
         return "No verdict: the models differ in `state_weight`, step, sigma or recordings, so their scores do."
     best, *others = sorted(models, key=lambda model: model.aic if likely else model.score)

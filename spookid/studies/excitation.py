@@ -240,7 +240,10 @@ class _Plan:
         if not isinstance(criterion, str):
             judged = _named(problem, names, criterion, judged)
             left_out = []
-        said = f"No motion within the limits determines {', '.join(left_out)} much better than the others; the criterion omits them."
+        said = (
+            f"Random motions barely reduce the errors of {', '.join(left_out)}. The criterion 'largest' omits these "
+            "parameters."
+        )
         return Search(design(judged, shown), t), (said,) if left_out and criterion == "largest" else ()
 
 

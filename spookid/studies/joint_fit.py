@@ -317,7 +317,8 @@ def _told(everyone: Everyone, outliers: int) -> Finding:
     lost_workers = everyone.pool.lost
     first = len(everyone.assembly.transcription.chains)
     words = [
-        f"Estimates, standard errors and noise are based on all {everyone.count:,} recordings; motion, residuals, figures,"
+        f"Estimates, standard errors and noise are based on all {everyone.count:,} recordings; motion, residuals, "
+        "figures,"
     ]
     words += [f"friction widths and the choice of the estimator on the first {first}."]
     words += [f"{outliers:,} samples that stand out from their neighbours are left out."] * (outliers > 0)

@@ -60,8 +60,8 @@ class ArmKnowledge:
         known = result.sensitivities
         if known.seen is None or not np.all(np.isfinite(known.seen.covariance)):
             raise ProblemError(
-                f"the results of {result.problem!r} have no joint covariance of all parameters, which the standard errors "
-                "of a payload need; solve the problem again"
+                f"the results of {result.problem!r} have no joint covariance of all parameters, which the standard "
+                "errors of a payload need; solve the problem again"
             )
         magnitudes = np.where(known.seen.magnitudes > 0, known.seen.magnitudes, 1.0)
         root = np.hstack([root_of(known.seen.joint, magnitudes), _WIDE * known.seen.hidden.T])
@@ -104,8 +104,8 @@ class ArmKnowledge:
         own = [result.parameters[name].estimate if name in result.parameters else np.nan for name in self.names]
         if self.names != result.sensitivities.names or not np.allclose(own, self.estimates, rtol=_SAME, atol=0):
             raise ProblemError(
-                f"the calibration belongs to other results of {result.problem!r}, with other parameters; calibrate again "
-                "with these results"
+                f"the calibration belongs to other results of {result.problem!r}, with other parameters; calibrate "
+                "again with these results"
             )
 
 
@@ -183,15 +183,19 @@ def findings_of(
     if solution.status is not Status.CONVERGED:
         yield Finding(
             "payload.arm",
-            effect=f"The fit of the arm did not converge ({solution.status.value}), and the payload depends on this fit.",
+            effect=(
+                f"The fit of the arm did not converge ({solution.status.value}), and the payload depends on this fit."
+            ),
             advice="Solve the arm again.",
         )
     if fit.blocks < FEWEST:
         yield Finding(
             "payload.short",
             evidence={"blocks": fit.blocks},
-            effect=f"The standard errors are inaccurate: the residuals are correlated in time, so that the run has only "
-            f"{counted(fit.blocks, 'independent block')}.",
+            effect=(
+                "The standard errors are inaccurate: the residuals are correlated in time, so that the run has only "
+                f"{counted(fit.blocks, 'independent block')}."
+            ),
             advice="Take a longer run.",
         )
     if found.left_out > 0:
@@ -229,8 +233,8 @@ def _misfit(ratios: Array, found: PayloadRows) -> Iterator[Finding]:
             "payload.misfit",
             tuple(large),
             large,
-            f"The run does not fit the model of the arm, and the payload is not valid: residuals exceed the noise of the fit "
-            f"along {listed}.",
+            "The run does not fit the model of the arm, and the payload is not valid: residuals exceed the noise of "
+            f"the fit along {listed}.",
             "A column, a sign or a unit differs from the fit, or the payload is on another body.",
             "Compare the columns with those of the log that was fitted, and check --body.",
         )

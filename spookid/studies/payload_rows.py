@@ -149,8 +149,8 @@ def _inner(problem: Problem, motion: Measured) -> slice:
     ends, recording = spoiled_steps(problem.cutoff, problem.step), problem.recordings[0]
     if len(motion.t) <= 4 * ends:
         raise ProblemError(
-            f"recording {recording.name!r} lasts {number(recording.t[-1] - recording.t[0], 3)} s, of which a "
-            f"filter with a cutoff of {number(problem.cutoff)} Hz removes too much; give a longer recording, or raise the "
+            f"recording {recording.name!r} lasts {number(recording.t[-1] - recording.t[0], 3)} s, of which a filter "
+            f"with a cutoff of {number(problem.cutoff)} Hz removes too much; give a longer recording, or raise the "
             "cutoff"
         )
     return slice(ends, -ends)

@@ -168,8 +168,8 @@ def _check_steady(problem: Problem, given: Recording) -> None:
                 k, unit = int(jumps[0]) + 1, freedom.coordinate.unit
                 raise ProblemError(
                     f"the trajectory makes {freedom.label!r} jump at {t[k]:.6g} s: {signal!r} changes by "
-                    f"{moved[k - 1]:.3g} {unit} before this sample and by {moved[k]:.3g} {unit} after it, which no motor can "
-                    "follow; make the trajectory smooth"
+                    f"{moved[k - 1]:.3g} {unit} before this sample and by {moved[k]:.3g} {unit} after it, which no "
+                    "motor can follow; make the trajectory smooth"
                 )
 
 

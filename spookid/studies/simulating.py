@@ -293,8 +293,8 @@ def announced(label: str, step: float, progress: Progress | None) -> Progress:
             told, whole = True, spent * len(steps) / (k + 1)
             if whole > _LONG:
                 warnings.warn(
-                    f"simulation of {label!r}: {len(steps):,} steps of {step:g} s will take about {minutes(whole)}; to shorten "
-                    "it, take a larger step or a shorter duration, and check that times are in seconds",
+                    f"simulation of {label!r}: {len(steps):,} steps of {step:g} s will take about {minutes(whole)}; "
+                    "to shorten it, take a larger step or a shorter duration, and check that times are in seconds",
                     RuntimeWarning,
                     stacklevel=2,
                 )

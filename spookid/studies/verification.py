@@ -277,7 +277,8 @@ def verify(problem: Problem, known: Card, recording: Recording, false_alarms: fl
     likely = made.likelihood
     if made.outcome.status is not Status.CONVERGED or likely is None or likely.states is None:
         raise ProblemError(
-            f"motion and noise of {recording.name!r} could not be estimated ({made.outcome.status.value}); check the log"
+            f"motion and noise of {recording.name!r} could not be estimated ({made.outcome.status.value}); check the "
+            "log"
         )
     corner, counted = likely.states.schur, likely.normaliser
     score = corner[:-1, -1] + (0 if counted is None else counted)

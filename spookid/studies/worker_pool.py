@@ -67,7 +67,8 @@ class WorkerPool:
         for number, result in self.answers(work, dict(enumerate(tasks))):
             if isinstance(result, Lost):
                 raise ProblemError(
-                    f"its workers ended unexpectedly {_TRIES + 1} times ({result.reason}); run it with one worker to find the cause"
+                    f"a task ended its worker {_TRIES + 1} times ({result.reason}); run it with one worker to "
+                    "find the cause"
                 )
             found[number] = result
             while told in found:
