@@ -307,7 +307,7 @@ def widths_line(solution: Solution) -> list[str]:
     words = []
     for label, one in solution.friction_widths.items():
         value = f"{uncertain(one.width, one.std_err)} {one.unit}"
-        words.append(f"{label} {value if one.resolved else f'too narrow to be identified ({value} is used)'}")
+        words.append(f"{label} {value if one.resolved else f'sharper than the data resolve (taken as {value})'}")
     return [f"friction width: {'; '.join(words)}"] if words else []
 
 
