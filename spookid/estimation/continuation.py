@@ -200,7 +200,8 @@ def touch(work: Work, most: int = 500) -> None:
 
 
 def _by_way_of(work: Work, leads: Sequence[tuple[Problem, Solver]], exact: Problem) -> bool:
-    """The exact law, from fits that lead to it, of which the first guesses the noise; False if one is interrupted."""
+    """The exact law, from fits that lead to it, of which the first estimates the noise; False if one is
+    interrupted."""
     going, led, sharp = True, None, 1.0 if exact.rubs_smoothly else SHARPNESS[-1]
     for i, (problem, solver) in enumerate(leads):
         guessed = exact.estimates_noise and not i
@@ -231,8 +232,8 @@ def _if_led(made: Fit, led: Solution | None, grown: float = 2.0) -> Fit:
 
 
 def _sharpened(work: Work, smooth: Problem) -> float | None:
-    """The sharpness of the last fit that the one before led to: hard dynamics that stick for long leave none. None if a
-    fit is interrupted."""
+    """The sharpness of the last fit that the one before led to: deterministic dynamics that stick for long leave none.
+    None if a fit is interrupted."""
     reached = 1.0
     for sharpness in SHARPNESS:
         before = work.found

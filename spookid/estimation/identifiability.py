@@ -1,5 +1,5 @@
-"""Identifiability: what a problem's data say about its parameters, a priori at the guesses or a posteriori, and what
-would help them to say more.
+"""Identifiability: what a problem's data say about its parameters, a priori at the initial values or a posteriori, and
+what would help them to say more.
 """
 
 from __future__ import annotations

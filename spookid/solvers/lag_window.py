@@ -1,4 +1,4 @@
-"""The steps that a fixed-lag smoother keeps, with their data, and the rows of factors that stand there."""
+"""The steps in the window of a fixed-lag smoother, with their data, and the equations of factors at these steps."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ class Placed:
         self.absent.drop()
 
     def count(self, steps: int, first: int) -> int:
-        """How often it stands in a window of some steps of which the oldest has number ``first``; not at all while none
-        of its rows has data, which saves the time of evaluating it."""
+        """Number of steps at which the factor applies in a window whose oldest step has number ``first``; zero while
+        none of its equations has data, which saves time."""
         if self._waits and self.absent.values.all():
             return 0
         standing = max(steps - self.factor.reach, 0)
@@ -252,8 +252,8 @@ class LagWindow:
         return square, count
 
     def continued(self) -> Array:
-        """The state after the newest, by the last difference, (ambient,). Private unknowns of the newest steps stand in
-        no row yet: they are taken from the last step that all rows have seen."""
+        """State after the newest one, extrapolated by the last difference, (ambient,). Private unknowns of the newest
+        steps have no equations yet: they are copied from the last step that has all its equations."""
         states = self.states.values
         if len(states) == 1:
             return np.asarray(states[0].copy())

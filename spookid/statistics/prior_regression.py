@@ -44,7 +44,7 @@ _RANK = 1e-12
 _LEAST = 1e-3
 """Deviations of the noise by which a unit of an unknown moves all rows together, if they see it at all."""
 _UNSEEN = 1e-4
-"""Part of a unit of an unknown, squared, in directions without information from which on it is unseen."""
+"""Part of a unit of an unknown, squared, in directions without information from which it is unseen."""
 
 
 @dataclass(frozen=True, eq=False)

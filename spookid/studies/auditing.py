@@ -39,7 +39,7 @@ _FINE = 0.01
 _CONVERGED = 0.03
 """Standard errors that two fits may differ by because each ends where its next step promises 1e-4 of −log L."""
 _CLEAR = 5.0
-"""Times that, from which on differences may show another order than that of the stepper."""
+"""Times that, from which differences may show another order than that of the stepper."""
 
 
 @dataclass(frozen=True)

@@ -110,11 +110,11 @@ class ArmKnowledge:
 
 
 _MISFIT = 1.5
-"""What is left of a balance over what the noise of the fit lets expect, from which on something has changed."""
+"""What is left of a balance over what the noise of the fit lets expect, from which something has changed."""
 STRANGE = 4.0
-"""That from which on a run is probably not one of this arm."""
+"""That from which a run is probably not one of this arm."""
 NEGATIVE = 3.0
-"""Standard errors below zero from which on a mass is that of no body."""
+"""Standard errors below zero from which a mass is that of no body."""
 _SURPRISE = 4.0
 """Standard deviations by which a coefficient has changed that has."""
 _WELL = 0.03

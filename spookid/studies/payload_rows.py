@@ -75,7 +75,7 @@ def fine_step(problem: Problem, recording: Recording, cutoff: float) -> float:
 
 
 def with_values(problem: Problem, recording: Recording) -> Recording:
-    """The part of a recording in which all sensors have values, and from which on all inputs have."""
+    """The part of a recording in which all sensors have values, and from which all inputs have."""
     seen = [finite_samples(recording, channel.signal)[0] for channel in problem.channels]
     acting = [finite_samples(recording, name)[0] for name in problem.model.signals if name not in recording.before]
     start = max((t[0] for t in [*seen, *acting]), default=recording.t[0])

@@ -43,7 +43,7 @@ from spookid.tables.table import minutes
 from spookid.transcription.factor import Constant, measured_noise
 
 _SEEN, _LONG = 1.0, 10.0
-"""Time of processors after which the rest is foreseen, and from which on a warning says how long it takes [s]."""
+"""Time of processors after which the rest is foreseen, and from which a warning says how long it takes [s]."""
 
 
 @checked

@@ -214,7 +214,7 @@ def drawn(
     """Initial values of a start, the same for the same seed; none for start 0, which has the problem's own.
 
     Args:
-        guesses: initial values that replace the problem's own.
+        initial values: initial values that replace the problem's own.
         held: parameters whose initial values are not wanted.
 
     Raises:
