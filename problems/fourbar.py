@@ -2,7 +2,7 @@
 
 The data are synthetic, made by `python problems/data/make_fourbar.py`. The true values are I_crank 2e-4, I_coupler
 2.5e-3 and I_rocker 4e-3 kg m^2, b 0.01 N m s, K 0.05 N m/V; the noise is 1 mrad. Four parallel hinges have redundant
-constraints: three constraints of each step follow from the others, and the summary says so.
+constraints: three constraints of each step follow from the others, which `spookid solve --verbose` reports.
 """
 
 from pathlib import Path

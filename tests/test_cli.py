@@ -243,7 +243,9 @@ def test_without_a_recording_yet(here, capsys):
     path = write(BLIND)
     assert main(["check", path]) == 0
     told = capsys.readouterr().out
-    assert "No recording yet: give recordings= one with theta to solve the problem." in " ".join(told.split())
+    assert "The problem has no recording. To solve it, give recordings= with the signals theta." in " ".join(
+        told.split()
+    )
     assert "J" in told
     assert "needs recordings and observations to be solved; give it recordings=[...]" in wrong(capsys, "solve", path)
 
@@ -312,10 +314,13 @@ def test_check_of_a_problem_whose_noise_is_estimated(here, capsys, monkeypatch):
     assert err == ""
     assert "theta: angle of pivot (sigma estimated)" in out
     assert "Settings    stepper variational, friction smooth, step h = 0.01 s, noise estimated, cutoff" in out
-    assert "Identifiability, linearized at the initial values\n  Directions are seen at " in out
+    assert (
+        "Identifiability, linearized at the initial values\n  A change of 100 % along each parameter direction is "
+        in out
+    )
     assert "the paper's weight" not in out
     assert main(["check", write(ONE), "--state-weight", "100"]) == 0
-    assert "state_weight=100 is the paper's weight; estimates and errors depend on it." in capsys.readouterr().out
+    assert "state_weight=100 is the weight of the original paper." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -375,9 +380,7 @@ def test_what_is_printed_to_a_full_disk_is_not_lost_without_a_word(here):
         command = [sys.executable, "-m", "spookid", "solve", write(ONE), "--out", "out"]
         asked = {**os.environ, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=asked)
-    told = (
-        "spookid: error: what is printed cannot be written (No space left on device); make room, or send it elsewhere\n"
-    )
+    told = "spookid: error: the output cannot be written (No space left on device); free disk space, or redirect it elsewhere\n"
     assert (done.returncode, done.stderr) == (2, told)
     assert tree("out")["status"] == "converged"
 

@@ -251,7 +251,7 @@ def test_errors_larger_than_their_sigmas_are_told() -> None:
         found = Graph(JointSystem(slide()), factors, step=0.01).solve(101, data, start={"q": [0.0]})
         assert found.excess == 99
         assert found.misfit == pytest.approx(misfit, rel=0.15)
-        assert ("times as large as their sigmas say" in str(found)) == (misfit > 1)
+        assert ("times as large as their sigmas" in str(found)) == (misfit > 1)
 
 
 def slide() -> Model:

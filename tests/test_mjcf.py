@@ -62,7 +62,7 @@ def test_joints_that_follow_and_joints_that_are_held(tmp_path: Path) -> None:
 def test_what_would_change_masses_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, _plain(FOURBAR).replace('angle="degree"', 'angle="degree" settotalmass="3"'))
     robot, values = unknown(robots.read(path))
-    with pytest.raises(ProblemError, match="its compiler has settotalmass, which changes masses; take it out"):
+    with pytest.raises(ProblemError, match="its compiler option settotalmass changes masses; remove the option"):
         robot.write(tmp_path / "new.xml", values)
 
 
@@ -81,7 +81,9 @@ def test_motors_of_the_file(tmp_path: Path) -> None:
         ("a", "drive", 50),
         ("b", "b_motor", 1),
     ]
-    assert robot.notices == ("Not among the motors: c_servo, which follow commands; declare each as a Servo.",)
+    assert robot.notices == (
+        "c_servo follow position or velocity commands and are not read as motors; declare each as a Servo.",
+    )
     without = (
         path.read_text().replace('<geom type="mesh" mesh="m"/>', "").replace('<mesh name="m" file="nowhere.stl"/>', "")
     )

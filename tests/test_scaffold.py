@@ -118,7 +118,7 @@ def test_from_a_file_and_a_log_to_the_file(solved: Path, tmp_path: Path, capsys:
     assert main(command) == 2
     assert "joint 'slide' of robot 'arm' does not move in the results" in capsys.readouterr().err
     for change, more, words in (
-        ("", ("elbow=0",), "joint 'elbow' of robot 'arm' is held and moves in the results"),
+        ("", ("elbow=0",), "joint 'elbow' of robot 'arm' is fixed but moves in the results"),
         ("0 0.05 0.4", (), "joint 'elbow' of robot 'arm' is 0.1 m off on 'upper' from where it is in the results"),
         ('<axis xyz="1 0 0"/>', (), "joint 'elbow' of robot 'arm' has another axis than in the results"),
         ('rpy="0 0.4 0"', (), "joint 'elbow' of robot 'arm' has another"),
@@ -262,7 +262,10 @@ def test_what_cannot_be_begun_from(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "no log yet" in capsys.readouterr().out
     assert main(["check", out]) == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert "No recording yet: give recordings= one with shoulder_tau, elbow_tau, slide_tau, shoulder_q," in told
+    assert (
+        "The problem has no recording. To solve it, give recordings= with the signals shoulder_tau, elbow_tau, slide_tau, shoulder_q,"
+        in told
+    )
     assert main(["solve", out, "--out", str(tmp_path / "res")]) == 2
     assert "needs recordings and observations to be solved; give it recordings=[...]" in capsys.readouterr().err
     assert len(load_problem(out).with_().model.joints) == 3
@@ -408,7 +411,7 @@ def test_results_of_another_mechanism(tmp_path: Path) -> None:
     from solutions import solution
 
     (tmp_path / "arm.urdf").write_text(ARM)
-    with pytest.raises(ProblemError, match="have nothing of robot 'arm': they know"):
+    with pytest.raises(ProblemError, match="and robot 'arm' have no names in common: the results have"):
         robots.read(tmp_path / "arm.urdf").write(tmp_path / "new.urdf", solution())
 
 
@@ -526,7 +529,7 @@ def test_a_joint_with_a_torque_and_no_position_is_held(tmp_path: Path, capsys: p
     assert main(["new", str(tmp_path / "arm.urdf"), str(log), "--out", str(out)]) == 0
     told = capsys.readouterr().err
     assert "no column for shoulder, slide: held at 0 in the file" in told
-    assert "shoulder_effort (drives shoulder, of which there is no position)" in told
+    assert "shoulder_effort (drives shoulder, but no column has its position)" in told
     assert [motor.joint.name for motor in load_problem(out).model.motors] == ["elbow"]
 
 

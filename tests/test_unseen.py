@@ -82,4 +82,4 @@ def test_a_body_on_one_axle_is_not_to_be_turned_about_another_axis() -> None:
         return " ".join(one.advice for one in problem.solve().sensitivities.weak)
 
     assert "turn body" not in advice(Hinge)
-    assert "turn body body about all axes that its joints have" in advice(Universal)
+    assert "rotate body body about all axes that its joints allow" in advice(Universal)

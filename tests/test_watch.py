@@ -229,9 +229,12 @@ def test_repeated_late_and_blind_rows_and_a_pause_are_told_and_the_log_goes_on(h
     err = capsys.readouterr().err.splitlines()
     assert all(line.startswith("spookid: ") for line in err)
     told = [line.removeprefix("spookid: ") for line in err]
-    assert told[0] == "log.csv line 4: it has the time 0.01 s of an earlier row; of each signal the first counts"
+    assert (
+        told[0]
+        == "log.csv line 4: it has the same time 0.01 s as an earlier row; the first sample of each signal is used"
+    )
     assert told[1].startswith("log.csv line 219: 'u' is missing, which each row of the first seconds has; ")
-    assert told[2].startswith("log.csv line 234: its timestamp is 1.29 s before that of another row; ")
+    assert told[2].startswith("log.csv line 234: its timestamp is 1.29 s earlier than that of a previous row; ")
     assert told[3].startswith("log.csv line 254: 0.61 s without a row of use; ")
     ends = ["2 rows repeat the time of another", "10 rows have no sample of an input", "10 rows came too late"]
     assert [line.removeprefix("log.csv: ") for line in told[4:7]] == ends

@@ -122,8 +122,8 @@ def welded_findings(problem: Problem, states: Array) -> list[Finding]:
         return []
     names = tuple(joint.name for joint in JointCoordinates(model).cut)
     effect = (
-        f"The joints leave no freedom: the loops that {', '.join(map(repr, names))} close hold all bodies; what moves "
-        "is the give of the joints, by their compliance."
+        f"The mechanism has no degree of freedom: the loops closed by {', '.join(map(repr, names))} fix all bodies. "
+        "Only the compliance of the joints allows motion."
     )
     return [Finding("mechanism.immobile", names, effect=effect, advice="Leave a joint out, or correct its axes.")]
 
@@ -204,7 +204,7 @@ def given_inertias(model: Model) -> Iterator[Finding]:
     """
     for body in model.bodies:
         if is_constant(body.inertia) and (wrong := impossible(ca.DM(body.inertia).full())):
-            effect = f"No mass distribution has the inertia given for body {body.name!r} ({body.place}), which {wrong}."
+            effect = f"The inertia given for body {body.name!r} ({body.place}) is not physical: it {wrong}."
             advice = "Correct it if the body turns about that axis."
             yield Finding("inertia.unphysical", (body.name,), effect=effect, advice=advice)
 
@@ -303,8 +303,8 @@ def step_chosen(problem: Problem) -> list[Finding]:
         return []
     taken = ", taken from the estimates by a fit with half of it, whose samples and residuals are shown"
     effect = (
-        f"The step of {problem.step:g} s is that of the motion's bandwidth: with it second-order errors are "
-        f"{100 * SHARE:g} % of the efforts{taken if problem.corrects else ''}; step= sets another."
+        f"The step of {problem.step:g} s follows from the bandwidth of the motion: its discretization error is "
+        f"{100 * SHARE:g} % of the efforts{taken if problem.corrects else ''}. Set step= for another one."
     )
     return [Finding("step.chosen", evidence={"step": problem.step}, effect=effect)]
 
@@ -313,8 +313,8 @@ def _uncorrected(problem: Problem) -> list[Finding]:
     """That estimates are not those of continuous time although they were asked for."""
     asked = problem.estimates_noise and EXTRAPOLATED not in problem.stepper.refuses and problem.step_correction
     effect = (
-        f"With {uncorrected(problem)} estimates are those of steps of h = {problem.step:g} s; a smaller step "
-        "shows their discretization error."
+        f"With {uncorrected(problem)} the estimates are not extrapolated: they contain the discretization error of "
+        f"the step h = {problem.step:g} s. Solve with a smaller step to see how large it is."
     )
     return [Finding("step.uncorrected", (), {"step": problem.step}, effect)] if asked and uncorrected(problem) else []
 

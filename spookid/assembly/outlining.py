@@ -52,7 +52,7 @@ from spookid.transcription.transcription import Point
 MOST_RECORDINGS = 4
 """Those that are animated; of others no poses are sought."""
 _DETERMINED = 1e-3
-"""Share of the largest singular value of the coordinates' effect on joints and sensors, from which on these determine
+"""Share of the largest singular value of the coordinates' effect on joints and sensors, from which these determine
 all coordinates."""
 
 

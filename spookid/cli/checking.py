@@ -102,7 +102,8 @@ def describe(
         needed = "Not built yet: correct the clock first."
         if not in_doubt:
             needed = (
-                f"No recording yet: give recordings= one with {', '.join(dict.fromkeys(signals))} to solve the problem."
+                "The problem has no recording. To solve it, give recordings= with the signals "
+                f"{', '.join(dict.fromkeys(signals))}."
             )
         warnings, of_fit = list(warnings_of(asked, verbose, width)), []
         recordings = ["Recordings", *wrapped(needed, width, "  ")]
@@ -184,8 +185,8 @@ def _demand(assembly: Assembly, loading: float, building: float) -> str:
     try:
         duration = loading + fitting.seconds(assembly, building)
     except ProblemError as error:
-        return f"a fit takes {memory}, and is refused: {error}"
-    return f"a fit takes {memory} and {minutes(duration)} on one core, to a factor of 2"
+        return f"a fit would need {memory} and is refused: {error}"
+    return f"a fit needs about {memory} and {minutes(duration)} on one core (within a factor of 2)"
 
 
 def _identifiability(assembly: Assembly, width: int, verbose: bool) -> list[str]:
@@ -200,10 +201,16 @@ def _identifiability(assembly: Assembly, width: int, verbose: bool) -> list[str]
         return [*lines, *wrapped(f"Unknown: {reason.replace('at the solution', 'there')}.", width, "  ")]
     if verbose:
         spectrum = ", ".join(number(value, 2) for value in values)
-        lines += wrapped(f"Directions are seen at {spectrum} sigma for a change of 100 %.", width, "  ")
+        lines += wrapped(
+            f"A change of 100 % along each parameter direction is {spectrum} standard errors.", width, "  "
+        )
     lines += [line for sentence in weak_sentences(identifiability) for line in wrapped(sentence, width, "  - ")]
     if not identifiability.weak:
-        lines += wrapped(f"No direction is weak (below {number(WEAK)} sigma for a change of 100 %).", width, "  ")
+        lines += wrapped(
+            f"No direction is weakly identifiable (a change of 100 % is below {number(WEAK)} standard errors).",
+            width,
+            "  ",
+        )
     return lines
 
 

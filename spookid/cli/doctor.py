@@ -118,8 +118,11 @@ def _fitted() -> tuple[str, str]:
         return "", f"FAILED: {error}"
     found, took = solution["J"], seconds(time.perf_counter() - start)
     if solution.status is not Status.CONVERGED or abs(found.estimate - INERTIA) > 5.0 * found.std_err:
-        return "", f"FAILED: J = {found.estimate:.6g} ± {found.std_err:.2g}, the truth is {INERTIA}; {solution.message}"
-    return f"J = {found.estimate:.5f} ± {found.std_err:.5f} kg m², the truth is {INERTIA}; {took}", ""
+        return (
+            "",
+            f"FAILED: J = {found.estimate:.6g} ± {found.std_err:.2g}, the true value is {INERTIA}; {solution.message}",
+        )
+    return f"J = {found.estimate:.5f} ± {found.std_err:.5f} kg m², the true value is {INERTIA}; {took}", ""
 
 
 def _swing(inertia: Parameter) -> Problem:

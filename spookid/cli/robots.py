@@ -90,7 +90,7 @@ def _asked(arguments: Namespace) -> str:
 def _complaints(held: tuple[str, ...], unused: dict[str, str]) -> list[str]:
     told = []
     if held:
-        told.append(f"no column for {', '.join(held)}: held at 0 in the file")
+        told.append(f"the log has no column for {', '.join(held)}: the file fixes these joints at 0")
     if unused:
         told.append(f"not used: {', '.join(f'{column} ({reason})' for column, reason in unused.items())}")
     return told
@@ -116,7 +116,7 @@ def export(arguments: Namespace, interruption: Interruption) -> Exit:
         return Exit.DONE
     robot = _robot(arguments, arguments.to)
     beside = write(robot, out, result, drives if robot.source.format == "MJCF" else ())
-    terminal.say(f"Written to {out}, and with errors and covariance to {beside}")
+    terminal.say(f"Written to {out}; standard errors and covariance are in {beside}")
     bodies = result.mechanism.bodies if result.mechanism else ()
     others = [body.name for body in bodies if body.name not in robot.description.links]
     if others:
@@ -125,7 +125,7 @@ def export(arguments: Namespace, interruption: Interruption) -> Exit:
         compared = compare(robot, result, problem=problem_of(result), replays=False)
         terminal.say(f"\n{as_text(compared.blocks()[1:], terminal.columns())}")
     except ProblemError as error:
-        terminal.complain(f"torques are not compared with the log: {error}")
+        terminal.complain(f"no comparison of predicted torques with the log: {error}")
     return Exit.DONE
 
 

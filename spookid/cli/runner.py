@@ -52,6 +52,8 @@ class Run:
     """Of the problem that is being worked on."""
     executor: Executor | None = None
     """Of the scheduler, if one is named."""
+    forecast: terminal.Forecast = field(default_factory=terminal.Forecast)
+    """Time that the fits of the present study still take."""
 
     @property
     def watched(self) -> bool:
@@ -160,18 +162,23 @@ class CommandJob(Job):
     def fit(self, problem: Problem, near: Solution | None = None, doing: str = "", hold: bool = False) -> Solution:
         """As of ``Job``, by the solver of the command line."""
         run, backend = self.run, self.arguments.backend
-        label = ", ".join(filter(None, [self.label, doing]))
+        label = ", ".join(filter(None, [self.label, run.forecast.text, doing]))
 
         def solved() -> Solution:
-            with run.fitting(label, problem) as callback:
+            with run.fitting(label, problem) as callback, run.forecast.timing():
                 return solve(problem, backend, run.options, callback, near, hold)
 
         try:
             solution = run.kept.fit(problem, solved)
         finally:
             run.interruption.kept()
+        run.forecast.left -= 1
         run.interruption.heed()
         return solution
+
+    def expect(self, fits: int) -> None:
+        """As of ``Job``."""
+        self.run.forecast = terminal.Forecast(fits)
 
     @property
     def columns(self) -> int:

@@ -176,7 +176,7 @@ class LogRows:
             self._count(_BLIND, row, f"{blind!r} is missing, {since}")
             return None
         if row.t < window[0]:
-            stamps = f"its timestamp is {quantity(window[1] - row.t, 's')} before that of another row"
+            stamps = f"its timestamp is {quantity(window[1] - row.t, 's')} earlier than that of a previous row"
             self._count(_LATE, row, f"{stamps}; rows that come so late are left out")
             return None
         if next(iter(self._seen), np.inf) < window[0]:
@@ -201,7 +201,9 @@ class LogRows:
 
     def _count_repeated(self, row: Row) -> None:
         self._count(
-            _REPEATED, row, f"it has the time {row.t:.12g} s of an earlier row; of each signal the first counts"
+            _REPEATED,
+            row,
+            f"it has the same time {row.t:.12g} s as an earlier row; the first sample of each signal is used",
         )
 
     def _count(self, kind: str, row: Row, sentence: str) -> None:

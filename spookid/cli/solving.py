@@ -117,7 +117,7 @@ def _jointly(run: Run, job: CommandJob) -> Solution:
         with terminal.SolverLine(job.label, names, run.watched) as line:
             return fit_jointly(plan, pool, line.show)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"what was done of {job.label} is kept; the same command continues") from None
+        raise KeyboardInterrupt(f"the finished fits of {job.label} are kept; the same command continues") from None
 
 
 def _begun(run: Run, job: CommandJob) -> tuple[Problem, tuple[Basin, ...]]:

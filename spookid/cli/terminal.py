@@ -19,7 +19,7 @@ from queue import Empty, SimpleQueue
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
-from spookid.tables.table import minutes
+from spookid.tables.table import counted, minutes
 
 if TYPE_CHECKING:
     from spookid.kernels.arrays import Array
@@ -169,7 +169,9 @@ def _write(stream: TextIO, text: str) -> None:
         os.close(nowhere)
         if stream is sys.stdout and not isinstance(error, BrokenPipeError):
             _unwritten.append(str(error.strerror or error))
-            complain(f"error: what is printed cannot be written ({_unwritten[-1]}); make room, or send it elsewhere")
+            complain(
+                f"error: the output cannot be written ({_unwritten[-1]}); free disk space, or redirect it elsewhere"
+            )
 
 
 _LONG = 10.0
@@ -210,6 +212,33 @@ def line(label: str, shown: bool) -> Iterator[Callable[[str], None]]:
         return
     with _bar(desc=label, bar_format="{desc}") as bar:
         yield lambda text: bar.set_description_str(text[: _columns() - 1])
+
+
+class Forecast:
+    """The time that the fits of a study still take, from the mean of those that are done.
+
+    Args:
+        fits: their number; 0 if it is unknown.
+    """
+
+    def __init__(self, fits: int = 0) -> None:
+        self.left = fits
+        self._times: list[float] = []
+
+    @contextmanager
+    def timing(self) -> Iterator[None]:
+        """Measure the time of a fit."""
+        began = time.monotonic()
+        yield
+        self._times.append(time.monotonic() - began)
+
+    @property
+    def text(self) -> str:
+        """Fits that are left, with their time if it is long; empty before the first fit is done, or if unknown."""
+        if not (self._times and self.left > 0):
+            return ""
+        rest = self.left * sum(self._times) / len(self._times)
+        return f"{counted(self.left, 'fit')} left" + (f", about {minutes(rest)}" if rest > _LONG else "")
 
 
 class SolverLine:

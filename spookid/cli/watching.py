@@ -157,7 +157,7 @@ class _Watch:
             raise KeyboardInterrupt
         if solution.status is not Status.CONVERGED:
             raise ProblemError(
-                f"the first {length} of {self._log.path} cannot be fitted ({solution.message}); give it more with "
+                f"the first {length} of {self._log.path} cannot be fitted ({solution.message}); extend them with "
                 "--warm-up, or better initial values with --set"
             )
         window = {"window": _STEPS} if self._arguments.window is None else {"seconds": self._arguments.window}

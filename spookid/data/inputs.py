@@ -56,7 +56,8 @@ def samples_of(recording: Recording, inputs: Sequence[Input], grid: Grid) -> lis
         if t[0] > grid.start + slack(recording, grid.step):
             raise ProblemError(
                 f"recording {recording.name!r}: input {one.signal!r} has no value at or before the first step at "
-                f"{grid.start:.12g} s, only from {t[0]:.12g} s on; give its first sample a value or start there"
+                f"{grid.start:.12g} s, only from {t[0]:.12g} s on; give its first sample a value, or start the "
+                "recording there"
             )
     return samples
 
@@ -115,7 +116,7 @@ def band_limited(t: FloatArray, known: FloatArray, signal: str) -> tuple[FloatAr
     steps = np.diff(t)
     if len(t) <= _REACH or np.ptp(steps) > _UNEVEN * np.mean(steps):
         raise ProblemError(
-            f"input {signal!r} has hold 'band', which needs more than {_REACH} samples at equal intervals, and it has "
+            f"input {signal!r} has hold 'band', which needs more than {_REACH} samples at equal intervals; it has "
             f"{len(t)}, {np.min(steps, initial=np.inf):.4g} to {np.max(steps, initial=0.0):.4g} s apart; resample it, "
             "or use hold 'linear'"
         )

@@ -154,8 +154,8 @@ class Recording(Tabular, Readable, metaclass=Checked):
         count = np.count_nonzero(keep)
         if count < 2:
             raise ProblemError(
-                f"recording {self.name!r} has {count} samples with {start:.12g} s <= t < {stop:.12g} s "
-                f"and needs 2; it lasts from {self.t[0]:.12g} s to {self.t[-1]:.12g} s"
+                f"recording {self.name!r} has {count} samples with {start:.12g} s <= t < {stop:.12g} s, fewer "
+                f"than 2; it lasts from {self.t[0]:.12g} s to {self.t[-1]:.12g} s"
             )
         before = dict(self.before)
         for name, values in self.signals.items():

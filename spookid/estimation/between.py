@@ -129,13 +129,13 @@ def disagreements(
             "recordings": {r: {"estimate": value, "std_err": error} for r, value, error in own},
         }
     effect = (
-        "Recordings differ by more than the standard errors allow. For single recordings to agree, the errors have to "
-        f"grow: {', '.join(words)}."
+        "Estimates of single recordings differ by more than their standard errors explain. To agree, the errors would "
+        f"have to grow: {', '.join(words)}."
     )
     first, one = next(iter(apart.items()))
     prior = f"({number(estimates[first] + one.mean, 3)}, {number(one.spread, 2)})"
     advice = (
         f'If {first} changes from recording to recording, declare Parameter("{first}", ..., per="recording"), with '
-        f"prior={prior} for a common mean and spread as estimated here. Otherwise multiply the errors by these factors."
+        f"prior={prior} for a common mean, and the spread found here. Otherwise multiply the errors by these factors."
     )
     return [Finding("recordings.differ", tuple(evidence), evidence, effect, advice=advice)]

@@ -39,7 +39,7 @@ from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Point
 
 _OPEN = 8.0
-"""Standard deviations from which on something is no noise, whatever its distribution and however many there are."""
+"""Standard deviations from which something is no noise, whatever its distribution and however many there are."""
 _NEAR = 3
 """Steps between those that stand out up to which they are one, and over which an impulse is that of an impact."""
 FEW = 0.05

@@ -166,7 +166,7 @@ def _named(work: Work) -> None:
         return
     problem, noise = work.problem, work.noise
     if noise is not None and noise.status is not Status.CONVERGED:
-        effect = f"The noise is that of a smooth fit that did not converge: {noise.detail}."
+        effect = f"The noise is from a fit with smooth friction that did not converge: {noise.detail}."
         work.fit = _with(work.fit, Finding("noise.not-converged", effect=effect, advice="Raise max_iterations."))
     named = {"backend": work.solver.name, "stepper": problem.stepper.name, "friction": problem.friction}
     work.fit = work.fit.with_(**named)
@@ -215,7 +215,8 @@ def _by_pairs(work: Work, soft: Problem, exact: Problem, most: int) -> bool:
 
 
 def _by_way_of(work: Work, leads: Sequence[tuple[Problem, Solver]], exact: Problem) -> bool:
-    """The exact law, from fits that lead to it, of which the first guesses the noise; False if one is interrupted."""
+    """The exact law, from fits that lead to it, of which the first estimates the noise; False if one is
+    interrupted."""
     going, led, sharp = True, None, 1.0 if exact.rubs_smoothly else SHARPNESS[-1]
     for i, (problem, solver) in enumerate(leads):
         guessed = exact.estimates_noise and not i
@@ -247,8 +248,8 @@ def _if_led(made: Fit, led: Solution | None, grown: float = 2.0) -> Fit:
 
 
 def _sharpened(work: Work, smooth: Problem) -> float | None:
-    """The sharpness of the last fit that the one before led to: hard dynamics that stick for long leave none. None if a
-    fit is interrupted."""
+    """The sharpness of the last fit that the one before led to: deterministic dynamics that stick for long leave none.
+    None if a fit is interrupted."""
     reached = 1.0
     for sharpness in SHARPNESS:
         before = work.found
@@ -282,7 +283,7 @@ def _compared(work: Work, problem: Problem, lead: Solution, sharpness: float) ->
     cost, smooth = best.result.cost.total, lead.cost.total
     worse = best.result.status is not Status.CONVERGED or _excess(best.result, lead) > _WORSE
     if worse and cost > smooth and lead.status is Status.CONVERGED:
-        effect = f"Smooth friction fits better: its cost is {smooth:.4g} in a sharp smooth fit, here it is {cost:.4g}."
+        effect = f"A fit with narrow smooth friction has a lower cost ({smooth:.4g}) than this one ({cost:.4g})."
         cause = "What sticks has several minima, and a step resolves it less."
         advice, evidence = "Take a smaller step, or friction 'smooth'.", {"cost": cost, "smooth_cost": smooth}
         work.fit = _with(work.fit, Finding("friction.smooth-better", (), evidence, effect, cause, advice))

@@ -189,12 +189,12 @@ def followed_findings(noise: Sequence[Noise], motion: Sequence[Trajectory]) -> l
         each = "its sensor" if len(found) == 1 else "each sensor"
         said = f"The estimated motion follows {', '.join(found)} exactly"
         effect = f"{said}: no noise was found there, and what the samples err by counts as motion."
-        advice = f"Unless they are free of noise, give {each} the sigma that is known of it, or the fit a longer step."
+        advice = f"If the sensor has noise, give {each} its known sigma, or use a longer step."
         told.append(Finding("sensors.overfitted", tuple(found), {}, effect, advice=advice))
     if efforts:
         effect = (
-            f"The estimated motion follows the measured {', '.join(efforts)} as if without noise: the data do not "
-            "determine that noise, because other efforts or process noise can replace it. Standard errors assume none."
+            f"The noise of {', '.join(efforts)} is not identifiable and is estimated as zero: other efforts or process "
+            "noise can explain it as well. Standard errors assume that it is zero."
         )
         advice = "Declare JointTorque or JointForce with the sigma that is known of it."
         told.append(Finding("sensors.overfitted", tuple(efforts), {}, effect, advice=advice))

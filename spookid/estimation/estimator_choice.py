@@ -103,8 +103,8 @@ def with_choice(choice: Choice, first: Fit, solution: Solution) -> Solution:
         if choice.differing:
             differing = _listed(choice.differing)
             effect = (
-                f"Fits with noise estimated and with deterministic dynamics differ on {differing}: the model misses an "
-                "effect that is not white noise."
+                f"Fits with estimated process noise and with deterministic dynamics disagree on {differing}: an "
+                "unmodelled effect is not white noise."
             )
             advice = "Take half the step; if this stays, look at the residuals."
             evidence = {"standard_errors": dict(choice.differing)}
@@ -164,8 +164,8 @@ def _closed(first: Fit) -> Iterator[tuple[str, str]]:
 
 
 def _of_process_noise(first: Fit, second: Fit) -> Array:
-    """What process noise, if it made the residuals of hard dynamics, would add to the covariance of their estimates,
-    (n_p, n_p)."""
+    """What process noise, if it made the residuals of deterministic dynamics, would add to the covariance of their
+    estimates, (n_p, n_p)."""
     if second.condensed is None:
         return np.zeros(1)
     found, of_hard = ({(n.kind, name): n.std for n in fit.result.noise for name in n.names} for fit in (first, second))
@@ -201,7 +201,9 @@ def choice_by(names: tuple[str, ...], verdict: HausmanTest) -> Choice:
         differing = {name: sigma for name, sigma, differs in pairs if differs}
         return Choice("noise", f"deterministic dynamics differ on {_listed(differing)}", differing)
     if verdict.replaces:
-        words = f"a fit with noise estimated agrees, and its errors are {verdict.gain:.2g} times as large"
+        words = (
+            f"a fit with estimated process noise agrees, and its standard errors are {verdict.gain:.2g} times as large"
+        )
         return Choice("hard", f"{words} as these, which include possible process noise")
     return Choice(
         "noise",

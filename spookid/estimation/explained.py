@@ -71,7 +71,7 @@ class Balance:
         ends = math.ceil(1 / problem.cutoff / step / every)
         kept = np.arange(len(given.motion.x))[ends:-ends]
         if len(kept) < least:
-            raise ProblemError(f"recording {recording.name!r} has {len(kept)} usable instants; record longer")
+            raise ProblemError(f"recording {recording.name!r} has only {len(kept)} usable samples; record longer")
         kept = kept[:: max(len(kept) * given.motion.s.shape[1] // rows, 1)]
         given = Given(Motion(*(part[kept] for part in given.motion)), given.holding[kept])
         bases = _together(directions(self.regressor, given, widths, values))

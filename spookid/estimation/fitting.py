@@ -1,5 +1,5 @@
-"""One fit of a problem, from its guesses or another solution, at noise that is estimated, known or guessed; and the
-time that a whole fit takes, measured by one that ends after its first iteration.
+"""One fit of a problem, from its initial values or another solution, at noise that is estimated, known or guessed; and
+the time that a whole fit takes, measured by one that ends after its first iteration.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Start:
     solution: Solution | None = None
     """Whose states and estimates are the start; None: the initial guess."""
     own: Mapping[str, float] = field(default_factory=dict)
-    """Guesses by the name of the parameter that go before those estimates."""
+    """Initial values by the name of the parameter that go before those estimates."""
     noise: Solution | None = None
     """Whose noise, and whose normaliser of the likelihood, are kept; None: the noise is estimated."""
     sharpness: float = 1.0
@@ -254,7 +254,10 @@ def _if_met(assembly: Assembly, outcome: Outcome, closed: float = 1e-4, met: flo
         for factor, rows in zip(problem.factors, values, strict=True):
             off = float(np.max(np.abs(rows), initial=0.0)) if factor in asked else 0.0
             if not off <= (met if factor.group is Group.RESIDUAL else closed):
-                detail = f"the hard {factor.name!r} is off by {off:.2g}: joints, or other rows, contradict it"
+                detail = (
+                    f"the equality constraint {factor.name!r} is violated by {off:.2g}: joints or other constraints "
+                    "contradict it"
+                )
                 return replace(outcome, status=Status.STALLED, detail=detail)
     return outcome
 
@@ -288,7 +291,7 @@ def _check_freedom(assembly: Assembly, start: Point) -> None:
 def warm(
     assembly: Assembly, solution: Solution, own: Mapping[str, float], touching: tuple[Array | None, ...] = ()
 ) -> Point:
-    """States and estimates of a solution where it has them, but for the guesses ``own``."""
+    """States and estimates of a solution where it has them, but for the initial values ``own``."""
     problem, known = assembly.problem, solution.values
     values = [
         float(np.clip(known[p.name], p.lower, p.upper))

@@ -205,8 +205,9 @@ def _judged(
     ]
     names, evidence = (problem.recordings[i].name for i in spans), {"cost": held.cost.total, "parts": parts.cost.total}
     effect = (
-        f"Parts of a recording do not fit together: with the noise of the parts beside the gaps, {'; '.join(places)}, "
-        f"the cost of the whole is {number(held.cost.total, 4)} and that of the parts {number(parts.cost.total, 4)}."
+        f"A recording is inconsistent across its gaps, {'; '.join(places)}: with the noise of the parts between "
+        f"them, one fit of all parts costs {number(held.cost.total, 4)}, and separate fits cost "
+        f"{number(parts.cost.total, 4)}."
     )
     cause = "Either the motion across a gap was not found, or the model does not hold all along."
     advice = "Fit the parts as recordings of their own and compare."

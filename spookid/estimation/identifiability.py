@@ -1,5 +1,5 @@
-"""Identifiability: what a problem's data say about its parameters, a priori at the guesses or a posteriori, and what
-would help them to say more.
+"""Identifiability: what a problem's data say about its parameters, a priori at the initial values or a posteriori, and
+what would help them to say more.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def advise(model: Model, parameters: Sequence[Parameter], settled: bool = False)
     motions = "; ".join(dict.fromkeys(text for p in parameters for text in _motions(model, p)))
     if settled:
         return (
-            f"The prior determines it; a motion that excites more would, too: {motions}."
+            f"Only the prior determines it. A motion with more excitation would determine it from data: {motions}."
             if motions
             else "The prior determines it."
         )
@@ -66,14 +66,18 @@ def advise(model: Model, parameters: Sequence[Parameter], settled: bool = False)
 def _motions(model: Model, parameter: Parameter) -> Iterator[str]:
     """What shows more of a parameter, by where it stands in the mechanism."""
     stands = [
-        (one.expressions(), f"drive {one.label} with a larger and more varied {one.signal}") for one in model.motors
+        (one.expressions(), f"drive {one.label} with a larger and more varied input {one.signal}")
+        for one in model.motors
     ]
     stands += [(joint.expressions(), f"excite {joint.name} more, fast and slow") for joint in model.joints]
-    stands += [(load.expressions(), f"move what {load.title} acts on more, fast and slow") for load in model.loads]
+    stands += [
+        (load.expressions(), f"move the joint or body on which {load.title} acts, both fast and slowly")
+        for load in model.loads
+    ]
     for body in model.bodies:
         if _axes(model, body) > 1:
-            stands.append(([body.inertia], f"turn body {body.name} about all axes that its joints have"))
-        stands.append(([body.mass], f"act on body {body.name} with a known force"))
+            stands.append(([body.inertia], f"rotate body {body.name} about all axes that its joints allow"))
+        stands.append(([body.mass], f"apply a known force to body {body.name}"))
     for expressions, text in [*stands, ([model.gravity], "start from other positions")]:
         if any(ca.depends_on(ca.densify(ca.vec(e)), parameter) for e in expressions if e.numel()):
             yield text
@@ -261,8 +265,8 @@ def _known_from_priors(
     hidden = [name for name in without_priors if name not in told]
     if not hidden:
         return []
-    effect = f"The data do not determine {', '.join(hidden)}: what is known comes from the prior."
-    advice = "Trust it, or record a motion that shows more."
+    effect = f"The data do not determine {', '.join(hidden)}: their values come from the prior."
+    advice = "Check that the prior is right, or record a motion with more excitation."
     return [Finding("parameters.undetermined", tuple(hidden), {}, effect, advice=advice)]
 
 
@@ -316,7 +320,7 @@ def contradictions(
             # Where the prior rules, noise has grown to make room for it, and the data's own value is far from linear.
             said = f"say {alone:.4g} ± {error:.2g}{unit}" if share > LEADS else f"ask for a {side} one"
             prior = f"the prior of {parameter.name}, {mean:.4g} ± {sigma:.2g}{unit}"
-            effect = f"The data contradict {prior}: they {said}, {far:.1f} standard deviations off."
+            effect = f"The data contradict {prior}: they {said}, {far:.1f} standard deviations away."
             advice = "Either the prior or the model is wrong: fit without it, and compare."
             evidence = {"mean": mean, "sigma": sigma, "data": alone, "std_err": error, "distance": far}
             found.append(Finding("prior.contradicted", (parameter.name,), evidence, effect, advice=advice))
@@ -345,7 +349,10 @@ def papers_weight(problem: Problem, paper: float = 100.0) -> list[Finding]:
     """One for those who give the weight of the paper, which was the default once."""
     if not problem.is_weighted or problem.weight != paper:
         return []
-    effect = f"state_weight={paper:g} is the paper's weight; estimates and errors depend on it."
+    effect = (
+        f"state_weight={paper:g} is the weight of the original paper. Estimates and standard errors depend on this "
+        "choice."
+    )
     return [Finding("weight.paper", effect=effect, advice="Leave it out to estimate the noise.")]
 
 
@@ -360,9 +367,9 @@ def disagreement(assembly: Assembly, result: Sensitivities) -> list[Finding]:
     amounts = ", ".join(f"{name} {error:.2g} {units[name]}".rstrip() for name, error in pairs)
     evidence = {"agreement": result.agreement, "jackknife": dict(pairs)}
     effect = (
-        "Standard errors presume white noise, but the residuals are not white, as if the model misses an effect: over "
-        f"blocks of the recordings the estimates scatter {times(result.agreement, 'less', 'more')} than these errors. "
-        f"The block jackknife, which presumes independent blocks only, gives {amounts}."
+        "Standard errors assume white noise, but the residuals are not white: over blocks of the recordings the "
+        f"estimates scatter {times(result.agreement, 'less', 'more')} than these errors. The block jackknife, which "
+        f"only assumes that blocks are independent, gives {amounts}."
     )
-    advice = "Further recordings show which are right (`spookid crossvalidate`)."
+    advice = "Compare further recordings: their scatter shows which errors are right (`spookid crossvalidate`)."
     return [Finding("errors.white-noise", tuple(name for name, _ in pairs), evidence, effect, advice=advice)]

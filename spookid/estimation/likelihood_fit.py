@@ -30,7 +30,7 @@ Revise = Callable[[Assembly, Point], Assembly | None]
 SHARE = 0.01
 """Of the impulses that the initial guess lacks, for a disturbance to begin with."""
 _ROUGH = 0.1
-"""Promise of a step, of −log L, from which on sizes are told apart that one had in common."""
+"""Promise of a step, of −log L, from which sizes are told apart that one had in common."""
 _HALVED = 16.0
 """Factor by which digits fall short with half the step: at the same density of the noise, the information of a row of
 impulses in the states of neighbouring steps grows with h⁻³, and that of the samples of a step falls with h."""

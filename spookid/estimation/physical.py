@@ -8,7 +8,7 @@ about, or what one body's inertia gives and another's takes. Only what no such c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -41,9 +41,14 @@ class _Row(NamedTuple):
 
 
 def physical_quantities(problem: Problem, result: Solution) -> dict[str, Derived]:
-    """Those of the bodies that were declared with a FullInertia or coordinates of one, by name, without given
-    numbers."""
+    """Masses, centres of mass and moments of bodies with a full inertia, by name, without given numbers."""
     return _derived(_quantities(problem), problem, result)
+
+
+def predicted_quantities(problem: Problem, known: Sensitivities) -> dict[str, Derived]:
+    """The same at the initial values of a problem, with the standard errors of a fit that is still to come."""
+    rows = list(_quantities(problem))
+    return _at_values(rows, problem, problem.guess, known, {p.name for p in problem.free}) if rows else {}
 
 
 def joint_quantities(problem: Problem, result: Solution, names: Sequence[str] = ()) -> dict[str, Derived]:
@@ -61,8 +66,12 @@ def negative_findings(problem: Problem, result: Solution) -> Iterator[Finding]:
     for found in every.values():
         if found.estimate < -SURE * found.std_err:
             spring = found.name.endswith(" stiffness")
-            what = "a spring that pushes away from rest, as few do." if spring else "which nothing in nature has."
-            effect = f"The estimate of {found.name} is negative: {found.estimate:.3g} {found.unit}, {what}"
+            what = (
+                "the spring pushes away from its rest position."
+                if spring
+                else "no physical mechanism has such a value."
+            )
+            effect = f"The estimate of {found.name} is negative, {found.estimate:.3g} {found.unit}: {what}"
             cause = "Is the sign of gravity or of a sensor reversed?" if spring else ""
             evidence = {"estimate": found.estimate, "std_err": found.std_err}
             yield Finding("parameters.negative", (found.name,), evidence, effect, cause, advice)
@@ -80,12 +89,12 @@ def base_quantities(problem: Problem, result: Solution) -> tuple[dict[str, Deriv
         except ProblemError:  # of loops
             found = base_parameters(problem, problem.recordings)
             effect = (
-                "Base parameters are those of the recordings, and another motion may show more: the loops of the model "
-                "do not close from joints at random."
+                "The base parameters are those of the recorded motion, and another motion may identify more: no other "
+                "poses were found in which the loops of the model close."
             )
             limited = [Finding(_LIMITED, effect=effect)]
     except ProblemError as error:
-        return {}, [Finding(_LIMITED, effect=f"Base parameters of the bodies are not known: {error}")]
+        return {}, [Finding(_LIMITED, effect=f"The base parameters of the bodies could not be computed: {error}")]
     rows = (_Row(one.name, one.unit, one.formula) for one in found.combinations if one.name not in declared)
     return _derived(rows, problem, result), limited
 
@@ -125,15 +134,23 @@ def _derived(rows: Iterable[_Row], problem: Problem, result: Solution) -> dict[s
     rows = list(_of_recordings(rows, problem))
     if not rows:
         return {}
+    free = {name for name, one in result.parameters.items() if not one.fixed}
+    return _at_values(rows, problem, result.values, result.sensitivities, free)
+
+
+def _at_values(
+    rows: Sequence[_Row], problem: Problem, at: Mapping[str, float], known: Sensitivities, free: Collection[str]
+) -> dict[str, Derived]:
+    """Values of formulas and their errors by the delta method; parameters that are not ``free`` are certain."""
     all_of = ca.vertcat(*(row.formula for row in rows))
     there = {symbol.element_hash() for symbol in ca.symvar(all_of)}
     symbols = [p for p in problem.parameters if p.element_hash() in there]
     x = ca.vertcat(*symbols)
-    at = ca.Function("physical", [x], [all_of, ca.densify(ca.jacobian(all_of, x))])
-    values, slopes = (np.asarray(part.full()) for part in at(ca.DM([result.values[p.name] for p in symbols])))
-    known, found = result.sensitivities, {}
+    function = ca.Function("physical", [x], [all_of, ca.densify(ca.jacobian(all_of, x))])
+    values, slopes = (np.asarray(part.full()) for part in function(ca.DM([at[p.name] for p in symbols])))
+    found = {}
     for i, row in enumerate(rows):
-        own = {p.name: s for p, s in zip(symbols, slopes[i].tolist(), strict=True) if s and not result[p.name].fixed}
+        own = {p.name: s for p, s in zip(symbols, slopes[i].tolist(), strict=True) if s and p.name in free}
         error, reason = known.error_of(own, held=True)
         share = prior_share(own, error, known.names, known.seen)
         found[row.name] = Derived(row.name, float(values[i, 0]), error, reason, row.unit, row.body, share, own)
@@ -171,7 +188,7 @@ def inertia_findings(
         place = problem.model.bodies.index(body)
         if _is_seen(energy, place, slope) and size > SURE * _error(problem, body, recording, slope, values, known):
             text = ", ".join(f"{m:.4g}" for m in moments)
-            said = f"No mass distribution has the principal moments {text} kg m² of body {body.name!r}"
+            said = f"The principal moments {text} kg m² of body {body.name!r} are not physical"
             evidence = {"principal_moments": moments.tolist(), "violation": size}
             fixed = "A mass, a length or an inertia that is fixed may be wrong.", "Measure it again, or free it."
             effect = f"{said}: they violate the triangle inequality."
@@ -185,7 +202,7 @@ def mass_findings(problem: Problem, values: Mapping[str, float], gone: float = 1
         if not free.isdisjoint(p.name for p in parameters_in([body.mass], body.name)):
             guessed, found = (float(substitute(body.mass, of)[0]) for of in (problem.guess, values))
             if 0 <= found < gone * guessed:
-                what = f"body {body.name!r} has {found:.2g} kg left of the initial {guessed:.3g} kg"
+                what = f"the mass of body {body.name!r} is {found:.2g} kg, and its initial value is {guessed:.3g} kg"
                 cause = "The fit has most likely ended at another minimum than the true one."
                 advice, evidence = "Begin elsewhere, or give the mass a prior.", {"mass": found, "initial": guessed}
                 yield Finding("mass.vanished", (body.name,), evidence, f"A mass has vanished: {what}.", cause, advice)

@@ -105,7 +105,10 @@ def _given_twice(problem: Problem) -> Iterator[Finding]:
     names = [c.signal for c in problem.channels]
     for name in dict.fromkeys(names):
         if (count := names.count(name)) > 1:
-            effect = f"Signal {name!r} has {count} sensors: its samples count as often, with errors that are too small."
+            effect = (
+                f"{count} sensors use signal {name!r}: its samples count {count} times, and standard errors are too "
+                "small."
+            )
             yield _question("duplicate", [name], {"sensors": count}, effect, "Leave all but one out.")
     seen = dict[bytes, str]()
     for recording in problem.sample:
@@ -113,8 +116,8 @@ def _given_twice(problem: Problem) -> Iterator[Finding]:
         key = b"".join(one.tobytes() for one in signals)
         if key in seen:
             effect = (
-                f"Recordings {seen[key]!r} and {recording.name!r} hold the same samples, which would count twice, with "
-                "errors that are too small by √2."
+                f"Recordings {seen[key]!r} and {recording.name!r} hold the same samples. They would count twice, "
+                "and standard errors would be too small by √2."
             )
             yield _question("duplicate", [seen[key], recording.name], {}, effect, "Leave one out.")
         seen.setdefault(key, recording.name)
@@ -142,7 +145,7 @@ def _counts(problem: Problem, recording: Recording, least_values: int = 10) -> I
                 f"{channel.signal!r} of recording {recording.name!r} comes in whole numbers, "
                 f"{number(least)} to {number(most)} {unit}. Does it count ticks of an encoder, or is it in {other}?"
             )
-            advice = f"Convert it to {unit}, or give its sensor scale=, what it shows per {unit}."
+            advice = f"Convert it to {unit}, or give its sensor scale=, its reading per {unit}."
             evidence = {"least": least, "most": most}
             yield _question("unit", [channel.signal, recording.name], evidence, effect, advice)
 
@@ -168,7 +171,7 @@ def _clock(problem: Problem, recording: Recording, balance: Balance | None) -> I
         )
         evidence, advice = (
             {"interval": interval, "duration": duration},
-            f"Multiply it by {factor:g}: times are in seconds.",
+            f"Multiply t by {factor:g}: times must be in seconds.",
         )
         yield _question("clock", [recording.name], evidence, effect, advice)
         return
@@ -312,7 +315,7 @@ def _gravities(problem: Problem, efforts: Efforts) -> Iterator[_Supposition]:
             def turned(other: Array = other) -> Efforts:
                 return replace(efforts, balance=Balance(problem.with_(model=replace(problem.model, gravity=other))))
 
-            yield _Supposition(f"gravity acted along {name} of the world", "Give Model(..., gravity=) so.", turned)
+            yield _Supposition(f"gravity acted along the world's axis {name}", "Give Model(..., gravity=) so.", turned)
 
 
 def _acts(recording: Recording, signal: str) -> bool:
@@ -337,7 +340,7 @@ def _lag(problem: Problem, recording: Recording, efforts: Efforts) -> Iterator[F
     names = dict.fromkeys(one.signal for one in inputs)
     way = "later" if lag.late > 0 else "earlier"
     effect = (
-        f"Along recording {recording.name!r} the motion follows {', '.join(names)} about "
+        f"In recording {recording.name!r} the motion follows {', '.join(names)} about "
         f"{number(1e3 * abs(lag.late), 2)} ± {number(1e3 * lag.error, 1)} ms {way} than their timestamps. Do inputs "
         "and sensors share a clock?"
     )

@@ -49,9 +49,11 @@ class Correlated:
         evidence = {"correlation_times": dict(self.times), "log_likelihood": self.gain}
         several = "sensors" if len(self.times) > 1 else "the sensor"
         listed = ", ".join(f"of {signal} over {1000 * tau:.3g} ms" for signal, tau in self.times.items())
-        effect = f"The noise of {several} is correlated: {listed} (log-likelihood {self.gain:+.0f} over white noise)."
+        effect = (
+            f"The measurement noise of {several} is correlated in time: {listed} (log-likelihood {self.gain:+.0f})."
+        )
         least = min(self.times.values())
-        advice = f"Declare it: correlation_time={least:.2g} of the sensor, or a Parameter."
+        advice = f"Give the sensor correlation_time={least:.2g}, or a Parameter to estimate it."
         return Finding("noise.correlated", tuple(self.times), evidence, effect, advice=advice)
 
 

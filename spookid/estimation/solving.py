@@ -64,7 +64,7 @@ def solve(
 
 
 def planned(problem: Problem, backend: str = "lm", options: Mapping[str, Any] = MappingProxyType({})) -> Plan:
-    """What a solve from the guesses will do; it refuses what ``solve`` refuses."""
+    """What a solve from the initial values will do; it refuses what ``solve`` refuses."""
     return Plan.of(begun(problem, backend, options))
 
 
@@ -113,7 +113,7 @@ def answered(problem: Problem, result: Solution, backend: str, options: Mapping[
 def solve_whole(
     problem: Problem, backend: str, options: Mapping[str, Any], callback: Callback | None = None
 ) -> Solution:
-    """As ``solve``, from the guesses; a KeyboardInterrupt if it is interrupted."""
+    """As ``solve``, from the initial values; a KeyboardInterrupt if it is interrupted."""
     result = solve(problem, backend, options, callback)
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt

@@ -26,11 +26,11 @@ Wrong = tuple[Mapping[str, Mask], ...]
 """Of each recording, samples by the name of their signal, (N,) each."""
 _FAR = 10.0
 """Times the typical distance of samples from where their neighbours put them, or the typical change from one to the
-next, of all and of those near by, from which on one is suspected."""
+next, of all and of those near by, from which one is suspected."""
 _AROUND = 11
 """How many samples are near by, itself among them."""
 MOST = 0.1
-"""Share of a signal's samples from which on they are no outliers but something that the model lacks."""
+"""Share of a signal's samples from which they are no outliers but something that the model lacks."""
 
 
 def drops_outliers(one: Sensor | Channel) -> bool:

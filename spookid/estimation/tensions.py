@@ -107,7 +107,7 @@ def held_findings(assembly: Assembly, point: Point, motion: Sequence[Trajectory]
         open_joint = list(_open_joint(assembly, point, motion))
         rows = _broken_row(assembly, residuals, (Group.RESIDUAL,) if open_joint else tuple(Group))
         parts = [*open_joint, *rows, *_largest(assembly, costs), *_at_bounds(assembly, point)]
-    effect = f"What holds the cost where the fit stopped: {'; '.join(parts)}."
+    effect = f"Largest parts of the cost where the fit stopped: {'; '.join(parts)}."
     evidence = {
         chain.name: sum(cost.values()) for chain, cost in zip(assembly.transcription.chains, costs, strict=True)
     }
@@ -176,8 +176,8 @@ def _broken_row(
     if found and (worst := max(found, key=lambda one: one[0]))[0] > met:
         off, c, factor, i = worst
         yield (
-            f"the constraint {problem.provenance(c, factor, i)} ({factor.name}) is off by {off:.2g}: remove what "
-            "contradicts it, or give it a sigma"
+            f"the constraint {problem.provenance(c, factor, i)} ({factor.name}) is violated by {off:.2g}: remove "
+            "the contradicting constraint, or give this one a sigma"
         )
 
 

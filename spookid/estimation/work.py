@@ -40,7 +40,7 @@ class Work:
     solver: Solver
     callback: Callback | None = None
     near: Solution | None = None
-    """Where the first fit begins; None: at the guesses of the problem."""
+    """Where the first fit begins; None: at the initial values of the problem."""
     hold: bool = False
     """True to keep the noise of ``near``."""
     widths: bool = False
@@ -48,7 +48,7 @@ class Work:
     fit: Fit | None = None
     """The current fit, with the history and the times of all before it."""
     found: Solution | None = None
-    """Where the next fit begins; None: at the guesses."""
+    """Where the next fit begins; None: at the initial values."""
     noise: Solution | None = None
     """Fits with sticking friction, contacts or IPOPT keep the noise of this solution; None: they estimate it."""
     touching: tuple[Array | None, ...] = ()
@@ -75,7 +75,7 @@ class Work:
 
     @property
     def begins(self) -> bool:
-        """True for a solve from the guesses."""
+        """True for a solve from the initial values."""
         return self.near is None and not self.hold
 
     @property
@@ -155,19 +155,19 @@ class Work:
 
 
 def as_begun(problem: Problem) -> Problem:
-    """The problem at its own guesses: those of the user have had their turn."""
+    """The problem at its own initial values: those of the user have had their turn."""
     return problem.with_(initial={name: value for name, value in problem.initial.items() if name in problem.fixed})
 
 
 def asked_from(problem: Problem, found: Solution) -> Solution:
-    """A result with the guesses of the problem, as it was asked."""
+    """A result with the initial values of the problem, as it was asked."""
     guess = problem.guess
     return found.changed(parameters={name: e.changed(initial=guess[name]) for name, e in found.parameters.items()})
 
 
 def starting_from(problem: Problem, known: Solution | None) -> tuple[Problem, Solution | None]:
-    """The problem and the solution to start from; of one with hard dynamics, whose motion lacks nothing from which a
-    search could find noise, the estimates alone."""
+    """The problem and the solution to start from; of one with deterministic dynamics, whose motion lacks nothing from
+    which a search could find noise, the estimates alone."""
     if known is None or known.choice is None or not known.choice.is_hard:
         return problem, known
     pairs = ((p, known.values.get(p.name, np.nan)) for p in problem.free)

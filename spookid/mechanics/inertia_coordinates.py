@@ -212,7 +212,7 @@ class LogCholesky(InertiaCoordinates):
     notes = (
         "half the logarithm of the mass in kg",
         *(f"logarithm of an extent in m along {axis}" for axis in "xyz"),
-        *(f"how mass along {a} goes with that along {b}" for a, b in ("xy", "yz", "xz")),
+        *(f"shear of the mass distribution between the axes {a} and {b}" for a, b in ("xy", "yz", "xz")),
         *(f"{axis} of the centre of mass" for axis in "xyz"),
     )
 
@@ -301,8 +301,8 @@ def _thick(mass: float, inertia: Array) -> Array:
     if not moments[0] > _FLAT * moments[2]:
         told = ", ".join(f"{moment:.4g}" for moment in np.linalg.eigvalsh(inertia))
         raise ValueError(
-            f"has principal moments {told} kg m², the largest not below the sum of the others; raise the smaller "
-            "ones, as FullInertia.possible does"
+            f"has principal moments {told} kg m², and the largest must be below the sum of the others; raise the "
+            "smaller ones, as FullInertia.possible does"
         )
     return np.asarray(second)
 

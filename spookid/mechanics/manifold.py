@@ -70,7 +70,7 @@ class Manifold:
             count = len(wanted.intersection(range(start, start + size)))
             if kind == "rotation" and count not in (0, size):
                 raise ValueError(
-                    f"coordinates {start} to {start + size - 1} are a rotation, of which some are no space"
+                    f"coordinates {start} to {start + size - 1} are one rotation and must be used together"
                 )
             parts.append((kind, count))
             start += size
@@ -95,7 +95,7 @@ class Manifold:
                     break
                 return point + column - step
             point, step = point + size, step + size - (kind == "rotation")
-        raise ValueError(f"tangent column {column} moves no single coordinate")
+        raise ValueError(f"tangent column {column} must move exactly one coordinate")
 
     def retract(self, x: ca.SX, delta: ca.SX) -> ca.SX:
         """x ⊞ δ: addition for flat parts, e ⋆ exp(ψ) for rotations; (ambient,), (tangent,) to (ambient,)."""

@@ -90,7 +90,7 @@ class Film:
         """What is drawn of the measured signals."""
         if self.is_determined:
             gaps = "" if np.isfinite(self.poses).all() else ", where they determine it"
-            return f"Pale: the pose that measured signals and joints alone give{gaps}."
+            return f"Pale: the pose computed from measured signals and joints without the fit{gaps}."
         if self.markers:
             return "Crosses: points as they were measured, which determine no pose."
         return "The measured signals determine no pose; only the estimated motion is drawn."

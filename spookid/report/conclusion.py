@@ -332,4 +332,4 @@ def _sensors(problem: Problem) -> str:
     if others:
         one = "one unit" if problem.is_weighted else "estimated"
         sizes.append(f"{others} {one}")
-    return f"errors of sensors white and normal, their sizes: {', '.join(sizes)}" if sizes else "no sensors"
+    return f"measurement noise white and normal, standard deviations: {', '.join(sizes)}" if sizes else "no sensors"

@@ -44,8 +44,8 @@ def pictured(solution: Solution) -> list[tuple[str, str, str]]:
         words = [f"the first {MOST_ROWS} of {count} coordinates"] if count > MOST_ROWS else []
         words += [f"{more} more recordings are in trajectory.npz"] if more > 0 else []
         caption = (
-            "Force or torque along each coordinate that the model does not have, in mean over a step, "
-            f"{one.name}, with its 95 % interval. If it repeats with the motion, a load is missing in the model."
+            f"Estimated process noise of {one.name}: unmodelled force or torque along each coordinate, averaged over a "
+            "step, with its 95 % interval. If it repeats with the motion, a load is missing in the model."
         )
         caption += f" Shown: {'; '.join(words)}." if words else ""
         found.append((pictures.embedded(disturbance_figure(one)), f"Process noise, {one.name}", caption))

@@ -236,7 +236,7 @@ def load(directory: folders.AnyPath) -> Solution:
     """
     folder = Path(directory)
     tree = folders.read_marker(folder / MARKER, _AGAIN)
-    reading = partial(folders.reading, remedy=f"give a result folder of spookid as it was written, or {_AGAIN}")
+    reading = partial(folders.reading, remedy=f"give an unchanged result folder of spookid, or {_AGAIN}")
     with reading(folder / MARKER):
         head = schema.head_of(_moved(tree, lambda path: os.path.normpath(folder.resolve() / path)))
     with reading(folder / _TRAJECTORY) as path:

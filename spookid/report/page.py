@@ -204,7 +204,7 @@ def _parameters(solution: Solution, tables: dict[str, list[Block]]) -> list[Bloc
         return ["The problem has no parameters."]
     chosen = {title: blocks for title, blocks in tables.items() if title.startswith(("bodies", "base"))}
     table = summary.parameters(solution, every=True)
-    grids = [*summary.bodies(solution), *summary.joints(solution)]
+    grids = [*summary.bodies(solution.physical), *summary.joints(solution)]
     blocks: list[Block | Tree] = [*grids, *([summary.LEGEND] if grids else []), table]
     blocks += [*summary.noise_line(solution), *summary.widths_line(solution), summary.facts_words(solution)]
     for title, own in chosen.items():
@@ -223,12 +223,12 @@ def _mechanism(solution: Solution) -> list[Block | Tree]:
         picture(
             pictures.embedded(skeleton.mechanism(parts, t)),
             "Sketch of the mechanism",
-            f"At the start of {t.name}, later positions pale: {SYMBOLS}",
+            f"The mechanism at the start of {t.name}, with later positions in pale colours: {SYMBOLS}",
         )
         for t in moving
     ]
     gravity = ", ".join(number(g) for g in parts.gravity)
-    note = f"Values at the estimates, with their formulas of parameters. Gravity ({gravity}) m/s²."
+    note = f"Values at the estimates, with the formulas that give them. Gravity: ({gravity}) m/s²."
     return [*sketches, *(table for table in _parts(parts) if table.rows), note]
 
 
@@ -319,7 +319,8 @@ def _impulses(solution: Solution) -> str:
         return "No impulse residuals are known."
     largest = number(float(np.max(known)), 3)
     return (
-        f"Impulse residuals of the mechanics: rms {number(rms(lacking), 3)}, largest {largest} N s or N m s in a step."
+        f"Impulse residuals of the equations of motion in a step: rms {number(rms(lacking), 3)}, largest {largest} N "
+        "s or N m s."
     )
 
 
@@ -331,6 +332,6 @@ def _correlations(solution: Solution) -> list[Block | Tree]:
 
 def _convergence(solution: Solution) -> list[Block | Tree]:
     noise = ", over the noise of that iteration" if solution.noise else ""
-    words = f"From the top: cost{noise}; each parameter less its final value, relative to its largest; damping."
+    words = f"From top to bottom: cost{noise}; distance of each parameter from its final value, scaled to 1; damping."
     drawn: Any = pictures.embedded(plots.narrow_convergence(solution))
     return [picture(drawn, "Cost, parameters and damping against the iteration", words)]

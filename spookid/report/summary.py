@@ -137,7 +137,7 @@ def _estimates(solution: Solution, verbose: bool) -> list[Section]:
     """Bodies, joints, and the other parameters: all by name, if they fit a screen."""
     if not solution.parameters:
         return []
-    table, grids = parameters(solution, verbose), [bodies(solution), joints(solution)]
+    table, grids = parameters(solution, verbose), [bodies(solution.physical), joints(solution)]
     sections = [("", blocks) for blocks in grids]
     notes = [LEGEND] if any(grids) else []
     if any(estimate.at_bound for estimate in solution.parameters.values()):
@@ -156,10 +156,14 @@ def _estimates(solution: Solution, verbose: bool) -> list[Section]:
 def coordinates(solution: Solution) -> set[str]:
     """Names of the parameters that the tables of bodies and joints have: all, or if they fit a screen those that are
     coordinates of inertias."""
-    derived = [*solution.physical.values(), *solution.joints.values()]
-    alone = {name for one in derived for name in one.slopes if list(one.slopes.values()) == [1.0]}
-    inner = {name for one in solution.physical.values() for name in one.slopes}
-    return inner | alone if len(solution.parameters) > SCREEN else inner - alone
+    return covered(solution.physical.values(), solution.joints.values(), len(solution.parameters))
+
+
+def covered(physical: Collection[Derived], joints: Collection[Derived], count: int) -> set[str]:
+    """The same from quantities of bodies and joints, and the number of parameters."""
+    inner = {name for one in physical for name in one.slopes}
+    alone = {name for one in (*physical, *joints) for name in one.slopes if list(one.slopes.values()) == [1.0]}
+    return inner | alone if count > SCREEN else inner - alone
 
 
 def parameters(solution: Solution, every: bool = False) -> Table:
@@ -172,14 +176,15 @@ def parameters(solution: Solution, every: bool = False) -> Table:
         if one.name not in left:
             grown = (f"x {number(one.scale, 2)}" if math.isfinite(one.scale) else "",) if between else ()
             declared = (number(one.initial, 6), bounds(one.lower, one.upper)) if every else ()
-            rows.append((*estimated(one.name, one.estimate, one.std_err, one.unit), *grown, *declared, remark(one)))
+            cells = estimated(one.name, one.estimate, one.std_err, one.unit, one.lower, one.upper)
+            rows.append((*cells, *grown, *declared, remark(one)))
     return Table(head, rows, left=(0, *range(5, len(head))))
 
 
-def bodies(solution: Solution) -> list[Block]:
+def bodies(physical: Mapping[str, Derived]) -> list[Block]:
     """A row for each body whose mass, centre of mass or moments depend on parameters."""
     groups = ("mass", "c_x", "c_y", "c_z"), ("I_xx", "I_yy", "I_zz")
-    return [table for names in groups for table in _grid("body", solution.physical, names)]
+    return [table for names in groups for table in _grid("body", physical, names)]
 
 
 def joints(solution: Solution) -> list[Block]:

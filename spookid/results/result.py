@@ -270,7 +270,7 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
         for weak in self.sensitivities.weak:
             if weak.singular_value < UNSEEN and len(weak.direction) > 1:
                 names = ", ".join(weak.direction)
-                yield f"the data do not determine a joint change of {names}, and a fit may diverge along it"
+                yield f"the data do not determine the combination of {names}, and a fit may diverge along it"
         if self.is_weighted:
             yield "joints may be too stiff for `state_weight`: raise the compliance, or take a smaller weight"
         if self.status is Status.STALLED and self.sticking:
@@ -333,14 +333,15 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
         declared = parameters_in([e], "the expression")
         if recording is None and (own := [p for p in declared if p.per and p.name not in self.parameters]):
             raise ProblemError(
-                f"the expression holds {own[0].name!r}, which is another in each recording; name one with recording="
+                f"the expression contains {own[0].name!r}, which has a value for each recording; choose one with "
+                "recording="
             )
         if recording is not None and (own := [p for p in declared if p.per]):
             e = ca.substitute(e, ca.vertcat(*own), ca.vertcat(*(p.of(recording) for p in own)))
         symbols = parameters_in([e], "the expression")
         if unknown := [p.name for p in symbols if p.name not in self.parameters]:
             what = f"{unknown[0]!r}, which is no parameter of {self.problem!r}"
-            raise ProblemError(f"the expression holds {what}; leave it out")
+            raise ProblemError(f"the expression contains {what}; remove it")
         x = ca.vertcat(*symbols)
         value, gradient = ca.Function("value", [x], [e, ca.densify(ca.jacobian(e, x))])(
             ca.DM([self.parameters[p.name].estimate for p in symbols])

@@ -120,4 +120,4 @@ def tension_words(one: ConstraintTension) -> str:
     if one.reason:
         return f"holds; {one.reason}"
     off = uncertain(one.freed, one.freed_err)
-    return f"holds, pulled with {number(one.sigmas, 2)} sigma: without it left - right would be {off}"
+    return f"active; without it left - right would be {off}, {number(one.sigmas, 2)} standard errors"

@@ -54,7 +54,7 @@ def replayed(robot: Parts, motion: Along, springs: Mapping[str, Mapping[str, flo
     several = [joint.name for joint in robot.joints.values() if len(joint.coordinates) != 1]
     if several or robot.constraints or any(body.free for body in robot.bodies.values()):
         what = f"joint {several[0]!r} is no hinge or slider" if several else "it moves freely, or joints follow others"
-        raise ProblemError(f"replays are of hinges and sliders on the ground; {what}")
+        raise ProblemError(f"a replay needs a robot of hinges and sliders with a fixed base; {what}")
     parts = max(math.ceil(motion.step / _STEP - 1e-9), 1)
     model, names = _prepared(robot, mujoco, motion.step / parts)
     places, speeds = _arranged(model, names, motion.joints, springs)
@@ -188,8 +188,8 @@ class RobotComparison(Tabular):
         if known:
             how = "" if self.of_samples else ", by splines through the fit's steps"
             yield (
-                f"predicted efforts along {self.recording}{how}: rms of measured (gain times signal) less inverse "
-                f"dynamics, both low-passed at {number(self.cutoff, 3)} Hz; in brackets as share of the measured std"
+                f"effort errors in {self.recording}{how}: rms difference of measured (gain times signal) and predicted "
+                f"efforts, both low-passed at {number(self.cutoff, 3)} Hz; in brackets relative to the measured std"
             )
             spread, errors = np.std(self.measured, axis=0), {v.name: self.torque_errors(v) for v in known}
 
@@ -207,8 +207,8 @@ class RobotComparison(Tabular):
         if known:
             count = len(self.windows)
             yield (
-                f"Replays in MuJoCo: {count} windows of {WINDOW:g} s, each from the estimated state, driven as the "
-                "robot was; rms error of the positions"
+                f"Replays in MuJoCo: {count} windows of {WINDOW:g} s, each from the estimated state and with "
+                "the recorded inputs; rms error of the positions"
             )
             errors = {v.name: self.replay_errors(v) for v in known}
             seen = self.positions.reshape(-1, len(self.joints))
@@ -343,7 +343,8 @@ class Along:
         mechanism, drive = result.mechanism, trajectory.drive
         if mechanism is None or drive is None:
             raise ProblemError(
-                f"the results of {result.problem!r} are of an earlier version, without efforts; solve the problem again"
+                f"the results of {result.problem!r} were written by an earlier version and contain no efforts; solve "
+                "the problem again"
             )
         if drive.shape[1] != len(mechanism.motors):
             raise ProblemError(

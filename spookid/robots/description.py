@@ -376,4 +376,6 @@ def _check_held(description: Description, held: Mapping[str, float]) -> None:
             known = ", ".join(sorted(single)) or "none"
             raise ProblemError(f"robot {description.name!r} has no hinge or slider {name!r} to hold; it has {known}")
         if isinstance(position, bool) or not isinstance(position, (int, float)):
-            raise ProblemError(f"robot {description.name!r}: {name!r} is held at {shown(position)}; give a number")
+            raise ProblemError(
+                f"robot {description.name!r}: {name!r} is to be fixed at {shown(position)}; give a number"
+            )

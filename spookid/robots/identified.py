@@ -71,9 +71,9 @@ def from_result(robot: Parts, result: Solution) -> Identified:
     if not (bodies or joints):
         own = list(dict.fromkeys(one.body for one in found.derived.values()))
         raise ProblemError(
-            f"the results of {result.problem!r} have nothing of robot {robot.name!r}: they know "
-            f"{', '.join(own) or 'no bodies or joints'}, it has {', '.join([*robot.bodies, *robot.freedoms])}; give "
-            "bodies and joints the names of its file, as spookid.robots.read does"
+            f"the results of {result.problem!r} and robot {robot.name!r} have no names in common: the results have "
+            f"{', '.join(own) or 'no bodies or joints'}, the robot {', '.join([*robot.bodies, *robot.freedoms])}; name "
+            "bodies and joints as in the robot's file"
         )
     check_same(robot, result)
     return found
@@ -89,7 +89,7 @@ def from_values(robot: Parts, values: Mapping[str, float]) -> Identified:
             raise ProblemError(f"robot {robot.name!r} has no Parameter {name!r}; it has {', '.join(names) or 'none'}")
     for name in names:
         if name not in values:
-            raise ProblemError(f"robot {robot.name!r} has a Parameter {name!r}, for which there is no value; add it")
+            raise ProblemError(f"robot {robot.name!r} has a Parameter {name!r} without a value; add it")
     return at_values(list(robot.bodies.values()), list(robot.joints.values()), [values])[0]
 
 
@@ -173,20 +173,20 @@ def _check_moving(robot: Parts, mechanism: Mechanism, where: str) -> None:
     for name in robot.joints:
         if name not in moving:
             raise ProblemError(
-                f"joint {name!r} of robot {robot.name!r} does not move {where}; read the robot as the problem does: "
+                f"joint {name!r} of robot {robot.name!r} is fixed {where}; read the robot as the problem does: "
                 f"with held={{{name!r}: ...}}, or --hold {name}=..."
             )
     for name in robot.still:
         if name in moving:
             raise ProblemError(
-                f"joint {name!r} of robot {robot.name!r} is held and moves {where}; read the robot as the problem "
+                f"joint {name!r} of robot {robot.name!r} is fixed but moves {where}; read the robot as the problem "
                 f"does: without {name!r} in held=, or without --hold {name}=..."
             )
     known = mechanism.robot.held if mechanism.robot else {}
     for name, at in robot.held.items():
         if abs(known.get(name, at) - at) > _CLOSE:
             raise ProblemError(
-                f"joint {name!r} of robot {robot.name!r} is held at {at:g}, and at {known[name]:g} {where}; read the "
+                f"joint {name!r} of robot {robot.name!r} is fixed at {at:g}, but at {known[name]:g} {where}; read the "
                 f"robot as the problem does: with held={{{name!r}: {known[name]:g}}}, or --hold {name}={known[name]:g}"
             )
 
@@ -219,7 +219,7 @@ def _difference(robot: Parts, connection: Connection, own: JointOutline, mechani
         center = np.zeros(3) if group.ground else _center(mechanism, name, group.inertial(robot.description).center)
         off = float(np.linalg.norm(np.array(at) + center - place.at))
         if off > _CLOSE:
-            return f"is {written(off, 3)} m off on {name!r} from where it is"
+            return f"is {written(off, 3)} m away from its place on {name!r}"
         turns.append(place.axes)
     if np.abs(turns[0][:, 0] - own.axis).max() > _CLOSE:
         return "has another axis than"

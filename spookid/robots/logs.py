@@ -166,8 +166,8 @@ def notices(recording: Recording, time: str) -> tuple[str, ...]:
     unit = next((unit for unit, size in (("ms", 1e-3), ("us", 1e-6)) if apart * size < _SLOWEST), "ns")
     return (
         *recording.notes,
-        f"samples are {quantity(apart, 's')} apart, too far for the motion of a robot: is {time!r} in {unit}? Then say "
-        f"--units {time}={unit}",
+        f"samples are {quantity(apart, 's')} apart, too far for the motion of a robot: is {time!r} in {unit}? Then "
+        f"give --units {time}={unit}",
     )
 
 
@@ -225,7 +225,7 @@ class Matched:
         held, unused = set(labels), dict(self.unused)
         for name, column in {**self.commands, **self.efforts}.items():
             if name in held:
-                unused[column] = f"drives {name}, of which there is no position"
+                unused[column] = f"drives {name}, but no column has its position"
         efforts, commands = (
             {name: column for name, column in own.items() if name not in held} for own in (self.efforts, self.commands)
         )

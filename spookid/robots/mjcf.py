@@ -223,7 +223,7 @@ def _obstacle(spec: Any, mujoco: Any) -> str:
         return 'its compiler has inertiafromgeom="true", which overrides every <inertial>; make it "auto"'
     for name in ("settotalmass", "balanceinertia", "boundmass", "boundinertia"):
         if getattr(compiler, name) > 0:
-            return f"its compiler has {name}, which changes masses; take it out"
+            return f"its compiler option {name} changes masses; remove the option"
     return ""
 
 

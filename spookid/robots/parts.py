@@ -88,14 +88,18 @@ class Parts:
     def notices(self) -> tuple[str, ...]:
         """What of the file has no place in the model, a sentence each."""
         resting = ", ".join(name for name in idle(self.description) if name not in self.held)
-        told = [f"What moves on {resting} has no mass: it is held at 0."] if resting else []
+        told = [f"All links moved by {resting} are massless: the joint is fixed at 0."] if resting else []
         return (*self.description.notices, *told, *self.servo_notices)
 
     @property
     def servo_notices(self) -> tuple[str, ...]:
         """Which actuators of the file are servos, that ``motors`` does not have."""
         names = ", ".join(one.name for one in self.description.servos)
-        return (f"Not among the motors: {names}, which follow commands; declare each as a Servo.",) if names else ()
+        return (
+            (f"{names} follow position or velocity commands and are not read as motors; declare each as a Servo.",)
+            if names
+            else ()
+        )
 
     def with_(
         self,

@@ -39,7 +39,7 @@ def section(result: Solution, file: str | None = None) -> list[Block | Tree]:
     except ProblemError as error:
         if file:
             raise
-        return [f"The robot's file {path} is not compared: {error}."]
+        return [f"No comparison with the robot's file {path}: {error}."]
     pictures = (picture(address, caption, caption) for caption, address in _pictures(compared).items())
     return [*compared.blocks(), *pictures]
 
@@ -72,7 +72,7 @@ def _pictures(compared: RobotComparison) -> dict[str, str]:
     if len(last.replays):
         every = compared.windows[..., None], first.replays, compared.positions, last.replays
         lines = tuple(_apart(one) for one in every)  # type: ignore[assignment]
-        caption = f"Replays in MuJoCo, in windows. {colours} Lines that leave the panel are off by more."
+        caption = f"Replays in MuJoCo, in windows. {colours} Lines that leave the panel have larger errors."
         found[caption] = _drawn(compared.joints, compared.units, *lines)
     return found
 

@@ -126,7 +126,7 @@ def limits_within(problem: Problem, limits: MotionLimits | None) -> MotionLimits
         told = {label: own for label, own in reread(known, trust=known.trust).limits.items() if label in labels}
     for label, one in told.items():
         if not one.lower < one.upper:
-            room = f"has no room between {one.lower:g} and {one.upper:g}"
+            room = f"has an empty range, {one.lower:g} to {one.upper:g}"
             raise ProblemError(f"{known and known.path}: joint {label!r} {room}; correct the limits")
     found = MotionLimits(
         position={n: (x.lower, x.upper) for n, x in told.items() if np.isfinite([x.lower, x.upper]).any()},

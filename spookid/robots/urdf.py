@@ -73,7 +73,7 @@ def described_urdf(document: Document) -> Description:
         )
     root = _root(links, joints)
     name = robot.attributes.get("name") or document.path.stem
-    notices = [f"Joint {joint!r} is fixed, so that its <mimic> means nothing." for joint in fixed]
+    notices = [f"Joint {joint!r} is fixed, and its <mimic> is ignored." for joint in fixed]
     return Description(name, root, links, list(joints.values()), ties, notices=tuple(notices))
 
 

@@ -63,8 +63,8 @@ class ChiSquareTest:
             return []
         ratio = math.sqrt(squares / counted)
         effect = (
-            f"Residuals are {ratio:.2g} times larger than the noise says since {self._since:.6g} "
-            "s: the model, a parameter or the noise is another by now, and the standard errors are too small."
+            f"Since {self._since:.6g} s the residuals are {ratio:.2g} times larger than their noise standard "
+            "deviations: the model, a parameter or the noise has changed, and the standard errors are too small."
         )
         return [Finding("residuals.grown", (), {"ratio": ratio, "since": self._since}, effect)]
 
@@ -93,7 +93,7 @@ def unsettled(core: FixedLag, iterations: int, start: float, step: float) -> str
     window = problem.with_chains([Chain(chain.name, core.steps, data, {}, chain.choice, times, core.first)])
     found = fault(window, Point((contiguous(core.states),), core.parameters), derivatives=False)
     if not found:
-        return f"after {iterations} steps the estimates were still moving"
+        return f"the estimates did not converge in {iterations} steps"
     return f"{found}; no estimate continues from there: write it otherwise, or begin anew with bounds that exclude it"
 
 
@@ -203,7 +203,7 @@ class OnlineEstimate(Tabular):
         try:
             return self.values[name]
         except KeyError:
-            raise KeyError(f"no parameter {name!r} is estimated; there are {', '.join(self.values)}") from None
+            raise KeyError(f"{name!r} is not an estimated parameter; these are {', '.join(self.values)}") from None
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name} = {uncertain(value, self.std_errs[name])}" for name, value in self.values.items())

@@ -154,8 +154,8 @@ def _unfinished(found: Fit) -> list[Finding]:
     if found.outcome.status is Status.CONVERGED:
         return []
     effect = (
-        f"The fit that this begins with has not converged ({found.outcome.detail}): estimates and the noise that is "
-        "held may be wrong."
+        f"The initial fit did not converge ({found.outcome.detail}): its estimates and noise standard deviations, "
+        "which the smoother uses, may be wrong."
     )
     return [Finding("start.not-converged", effect=effect, advice="Solve the problem again with more iterations.")]
 
@@ -179,7 +179,9 @@ def _noise_of_steps(
     found = fit(held, LevenbergMarquardt(), None, Start(start))
     if found.outcome.status is Status.CONVERGED:
         return found.result, []
-    told = f"What steps of h = {problem.step:g} s add to the noise is not known ({found.outcome.detail})"
+    told = (
+        f"The discretization error of steps of h = {problem.step:g} s in the noise is unknown ({found.outcome.detail})"
+    )
     effect = f"{told}: errors may be too small; a smaller step adds less."
     return warm, [Finding("noise.step-unknown", (), {"step": problem.step}, effect)]
 

@@ -1,8 +1,8 @@
-"""Which rows of a box law hold: an active set that follows the iterates.
+"""Active set of a box law, such as dry friction, updated at each iterate.
 
-A value inside [−1, 1] has slack zero; where the value leaves the box it is held at that end, and where an end's slack
-has the wrong sign the slack is held at zero. If both happen in turn neither piece has a minimum: it lies at the corner
-between them. There both are held until the multiplier of one says that letting it go lowers the cost.
+A value inside [−1, 1] has slack zero. A value that leaves the box is fixed at that end, and a slack of the wrong sign
+is fixed at zero. If both happen alternately, the minimum lies at the corner: value and slack are both fixed until the
+sign of a multiplier shows that releasing one lowers the cost.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What IPOPT is told before a solve, and what its words for the end of one mean.
+"""Options and return codes of IPOPT, and the CasADi callbacks through which ``nlpsol`` evaluates a program.
 
-A program as the CasADi functions that ``nlpsol`` asks for, evaluated straight into its buffers.
+The callbacks write values and derivatives directly into the buffers of CasADi.
 """
 
 from __future__ import annotations

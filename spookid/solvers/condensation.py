@@ -1,11 +1,9 @@
-"""Small dense linear algebra, the same for every step.
+"""Condensation: project the sparse Jacobian of a factor onto the null space of each step's constraints.
 
-Sparse Jacobians of a factor condensed to the unknowns and rows that are left of each step.
-
-Of a factor's Jacobian, [J_o of each step it sees, ∂r/∂θ, r], is left Cᵀ [J_o Z_o, Σ J_o D_o + ∂r/∂θ, r]: Z spans the
-surface on which a step lies, D is how the parameters θ drag it along, and private unknowns do not reach the rows Cᵀ.
-Kernels give the entries that can differ from zero, which a chain of bodies has in proportion to their number; products
-with what is dense are numbers, not expressions.
+The Jacobian of a factor, [J_o of each of its steps, ∂r/∂θ, r], becomes Cᵀ [J_o Z_o, Σ J_o D_o + ∂r/∂θ, r]. Z spans the
+tangent space of the constraints of a step, D is the derivative of the step in the parameters θ along the constraints,
+and Cᵀ projects out the private unknowns. Kernels evaluate only the structural nonzeros, whose number is linear in the
+number of bodies of a chain.
 """
 
 from __future__ import annotations

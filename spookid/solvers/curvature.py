@@ -1,12 +1,12 @@
-"""What Gauss and Newton differ by: S = Σ rᵢ ∇²rᵢ, the curvature of the residuals, exact and as sparse as JᵀJ.
+"""Second-order term of the Hessian, S = Σ rᵢ ∇²rᵢ, which Gauss–Newton neglects; exact and as sparse as JᵀJ.
 
 JᵀJ + S is half the Hessian of the cost. In the unknowns of the reduced problem,
 
-- where points are held on the surface of local hard rows g(x_k) = 0, the cost bends with the surface: S is that of the
-  Lagrangian ½|r|² + μᵀg, whose multipliers μ balance the gradient across the surface;
-- private unknowns λ, which enter linearly, follow the others: with U = J_λ⁺ᵀ Sᵀ_xλ, eliminating them takes
-  (J_x + U)ᵀ(J_x + U) − J_xᵀJ_x more than the projection of J does;
-- coupled hard rows weigh in with their multipliers ρ (c + s).
+- with local equality constraints g(x_k) = 0, S is that of the Lagrangian ½|r|² + μᵀg, with the multipliers μ that
+  balance the gradient normal to the constraints;
+- private unknowns λ enter linearly: with U = J_λ⁺ᵀ Sᵀ_xλ, their elimination adds (J_x + U)ᵀ(J_x + U) − J_xᵀJ_x to the
+  projection of J;
+- coupled equality constraints contribute with their multipliers ρ (c + s).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def curvature(reduced: ReducedProblem, point: Point, chain: int, basis: Array | 
 
 @dataclass(frozen=True, eq=False)
 class _Surface:
-    """The local hard rows and their tangent space, step by step."""
+    """The local equality constraints and their tangent space, step by step."""
 
     blocks: Sequence[Block]
     basis: Array

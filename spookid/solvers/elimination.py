@@ -1,8 +1,8 @@
-"""A chain's states eliminated from its normal equations, with the multipliers of hard rows that link steps.
+"""Elimination of a chain's states, and of the multipliers of constraints that link steps, from the normal equations.
 
-Of [H + AᵀA + D, Aᵀ; A, −ε] and its border B (``kernels.chain``) follow the Schur complement that is left of the
-parameters, steps for any gradient, responses, the determinant, and blocks of the inverse along the band. Squares of the
-hard rows stand in the equations like those of soft ones; solutions do not depend on them.
+The factorization of [H + AᵀA + D, Aᵀ; A, −ε] with its border B (``kernels.chain``) gives the Schur complement of the
+parameters, the step for any gradient, the determinant, and blocks of the inverse along the band. The term AᵀA of the
+equality constraints improves the conditioning and does not change the solutions.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError
 
 @dataclass(frozen=True, eq=False)
 class ForwardSubstitution:
-    """Of a right-hand side g, of states and hard rows."""
+    """Right-hand side g of the states and of the equality constraints."""
 
     values: Array | None
-    """As ``Elimination.step`` takes it; None if it stands with the factor."""
+    """Gradient as ``Elimination.step`` expects it; None if it is part of the factor."""
     taken: Array
     """BᵀK⁻¹g, what the elimination takes from the parameters' gradient, (n_p,)."""
     square: float
@@ -39,7 +39,7 @@ class Elimination:
     Args:
         equations: of all rows, hard ones too.
         damping: D, (N t,); None: 0, but 1 for unknowns that no row sees.
-        hard: hard rows.
+        hard: equality constraints.
         workspace: holds the factor until the next one.
 
     Raises:
@@ -60,7 +60,7 @@ class Elimination:
         self.corner = self._chain.taken
         """What is taken from the parameters' corner, (n_p + 1, n_p + 1)."""
         self.logarithm = self._chain.logarithm
-        """log |det K|, without the hard rows that others imply."""
+        """log |det K|, without the equality constraints that others imply."""
 
     @property
     def own(self) -> ForwardSubstitution:
@@ -68,13 +68,14 @@ class Elimination:
         return ForwardSubstitution(None, self.corner[:-1, -1], float(self.corner[-1, -1]))
 
     def forward(self, gradient: Array, values: Sequence[Array] = ()) -> ForwardSubstitution:
-        """Of another gradient (N t,) and values of the hard rows, each (count, rows)."""
+        """Of another gradient (N t,) and values of the equality constraints, each (count, rows)."""
         right = self._chain.stood(gradient[:, None], [value[:, :, None] for value in values])[:, :, 0]
         half, taken, square = self._chain.forward(right)
         return ForwardSubstitution(half, taken[:-1], square)
 
     def step(self, forward: ForwardSubstitution, parameters: Array) -> tuple[Array, list[Array]]:
-        """The states' step (N t,) and the multipliers of each factor's hard rows, for a step of the parameters."""
+        """The states' step (N t,) and the multipliers of each factor's equality constraints, for a step of the
+        parameters."""
         whole = self._chain.backward(forward.values, np.append(parameters, float(forward.values is None)))
         return self._chain.states(whole), self._chain.of_rows(whole)
 
@@ -84,8 +85,8 @@ class Elimination:
         return self._chain.states(whole), self._chain.of_rows(whole)
 
     def solve(self, right: Array, values: Sequence[Array] = ()) -> tuple[Array, list[Array]]:
-        """The states' part (N t, m) and the hard rows' parts, each (count, rows, m), of K⁻¹ times right-hand sides of
-        the same shapes, perhaps in their place; without values these are zero."""
+        """The states' part (N t, m) and the equality constraints' parts, each (count, rows, m), of K⁻¹ times right-hand
+        sides of the same shapes, which may be overwritten; without values these are zero."""
         whole = self._chain.solve(self._chain.stood(right, values))
         return self._chain.states(whole), self._chain.of_rows(whole)
 
@@ -115,7 +116,7 @@ class Elimination:
         return found
 
     def held(self) -> list[Mask]:
-        """True for hard rows that say what others do not say already, per factor (count, rows)."""
+        """True for equality constraints that say what others do not say already, per factor (count, rows)."""
         return self._chain.of_rows(np.einsum("kii->ki", self._chain.panels[:, : self._chain.T, : self._chain.T]) > 0)
 
     def along(self, covariances: Array, number: int, offsets: Sequence[int]) -> Array:
@@ -136,7 +137,7 @@ def assembled(
     parameters: int,
     workspace: Workspace,
 ) -> NormalEquations:
-    """Normal equations of one chain where an elimination in the same workspace puts its factor in their place."""
+    """Normal equations of one chain, in a workspace that the elimination overwrites with its factor."""
     reach = max(max(block.offsets) for block in blocks)
     room = math.prod(Shape(steps, tangent, reach, parameters + 1, hard).panel)
     return normal_equations(blocks, steps, tangent, parameters, workspace, room)

@@ -1,17 +1,15 @@
-"""A fixed-lag smoother on a transcription: the last steps are estimated anew with all data, the others are remembered.
+"""Fixed-lag smoother on a transcription: the newest steps are re-estimated with all data, older ones are marginalized.
 
-Steps that leave the window are eliminated by orthogonal transformations (``fronts``), and what remains of their rows is
-carried: rows of the states that they were linked to and of the parameters, and rows of the parameters alone. Memory and
-time of an update do not grow.
+Steps that leave the window are eliminated by orthogonal transformations (``fronts``). Their information remains as
+linear equations in the neighbouring states and the parameters, so that memory and time of an update stay constant.
 
-A row is linearized for good when it leaves, and then the states that it shares with rows that leave later, and the
-parameters, must stand in all of these where they stood in the first: rows that say nothing about a direction at one
-point say something about it at a mixture of points, and what they seem to know would add up (first-estimates Jacobian;
-Huang, Mourikis and Roumeliotis, International Journal of Robotics Research 29, 2010). So rows that leave have the
-Jacobians of the first estimates of such variables (``first_estimates`` says when parameters may have others), and so
-have those from which errors are told. Their residuals are those of the best values: Σ Jᵀr = 0 is solved by the true
-values on average with any J that does not depend on the noise, so a J of first estimates costs precision, not truth.
-Steps inside the window are those of the best values.
+An equation that leaves the window keeps its linearization. If equations with common variables were linearized at
+different points, they would add information about directions that no single linearization determines. Leaving
+equations therefore use first-estimates Jacobians (Huang, Mourikis and Roumeliotis, International Journal of Robotics
+Research 29, 2010); ``first_estimates`` decides when the parameters get a new linearization point. Standard errors use
+the same Jacobians. Residuals are evaluated at the best estimates: Σ Jᵀr = 0 is unbiased for any J that does not depend
+on the noise, so that first-estimates Jacobians cost precision only. Steps inside the window are linearized at the best
+estimates.
 """
 
 from __future__ import annotations
@@ -132,7 +130,7 @@ class FixedLag:
         return window.first + window.steps - 1
 
     def set_data(self, name: str, step: int, data: Array, missing: Mask | None = None) -> bool:
-        """The numbers of a factor's rows that stand at steps ``step`` to ``step`` + reach.
+        """The numbers of a factor's equations at steps ``step`` to ``step`` + reach.
 
         Args:
             data: (n_d,).
@@ -151,7 +149,7 @@ class FixedLag:
         if place < 0:
             return False
         if place >= window.steps:
-            raise ValueError(f"step {step} is not there yet; the newest is {window.first + window.steps - 1}")
+            raise ValueError(f"step {step} has no data yet; the newest step is {window.first + window.steps - 1}")
         placed.data.values[place] = data
         placed.absent.values[place] = False if missing is None else missing
         return True

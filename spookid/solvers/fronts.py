@@ -1,12 +1,12 @@
-"""Sums of squares of linear rows, from which unknowns are eliminated in order of time, in square-root form.
+"""Square-root elimination of unknowns from linear least-squares equations, in order of time.
 
-A front holds rows [A | z] of unknowns x, whose cost is |A x + z|², equality constraints with A x + z = 0, and a linear
-term 2 cᵀx. The unknowns that stand first are eliminated: equality constraints by Gaussian elimination, the largest
-entry first, then soft ones by Householder reflections, which square no condition number. What is left is a front of the
-other unknowns.
+A front holds equations [A | z] in unknowns x with the cost |A x + z|², equality constraints A x + z = 0, and a linear
+term 2 cᵀx. The first unknowns are eliminated: with equality constraints by Gaussian elimination with pivoting, then
+with least-squares equations by Householder reflections, which do not square the condition number. The remainder is a
+front of the other unknowns.
 
-A column that is zero but for rounding has no pivot: its unknown stays where it is, and neither gets nor gives
-information. Of the linear term that column's part is dropped.
+A column that is zero except for rounding has no pivot: its unknown stays at its value, and its part of the linear term
+is dropped.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Pivots:
     shifts: Array
     """What the linear term adds to the value of each row, (p,)."""
     hard: int
-    """How many of them are hard; they stand first."""
+    """Number of equality constraints, which come first."""
     count: int
     """How many unknowns were to be eliminated."""
 

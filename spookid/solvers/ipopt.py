@@ -1,17 +1,17 @@
-"""IPOPT (Wächter and Biegler 2006) over a Transcription, for hard rows and complementarity pairs of any kind.
+"""IPOPT (Wächter and Biegler 2006) for a Transcription, with equality constraints and complementarity pairs.
 
-Soft factors are the objective, hard ones equality rows. Of each pair 0 ≤ a ⟂ b ≥ 0 the smaller member is held at zero
-and the other not negative, a program without complementarity. Where both are zero at its solution and the multiplier
-of the one that is held says that the other should be, they change places, until none does: the cost falls from piece
-to piece, and the last solution is strongly stationary (Scheel and Scholtes 2000) as far as its multipliers tell. With
-no pair that is zero on both sides it is B-stationary, too: no direction along which the pairs hold to first order
-lowers the cost. Where the start does not tell who is zero, relaxed
-pairs do first, tightened as fast as they can be solved.
+Residuals form the objective. Of each pair 0 ≤ a ⟂ b ≥ 0 the smaller member is fixed at zero and the other is bounded by
+zero, which gives a program without complementarity. If both are zero at its solution and the multiplier of the fixed
+one has the wrong sign, the members exchange roles, and the program is solved again. The cost decreases each time. The
+last solution is strongly stationary (Scheel and Scholtes 2000) by its multipliers. Without pairs in which both members
+are zero it is also B-stationary: no direction that satisfies the pairs to first order lowers the cost. If the start
+does not show which members are zero, relaxed pairs are solved first and tightened.
 
-Directions of the parameters that the data do not see are tied to where a solve starts: IPOPT would run away along them.
+Directions of the parameters that the data do not determine are regularized towards the start, because IPOPT would
+diverge along them.
 
-Convergence is tested here and not in IPOPT, whose tolerance depends on units: the gradient of the Lagrangian against
-the residual, as the cosine that Levenberg–Marquardt tests, too.
+The convergence test is independent of units, unlike IPOPT's own: the cosine of the gradient of the Lagrangian and the
+residual, as in Levenberg–Marquardt.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from spookid.transcription.faults import because
 from spookid.transcription.transcription import Point, Transcription
 
 _SMALL_COSINE = 1e-5
-"""A cost that has settled counts only where the gradient is small, too: a blocked line search also settles."""
+"""Cosine below which a stationary cost counts as converged: a blocked line search also stops changing the cost."""
 _OFF = 1e-8
 """Share of the cost that rows not yet met may be worth."""
 _BARRIER_OFF = 1e-6
@@ -65,7 +65,7 @@ class Ipopt(metaclass=Checked):
     decrease_tolerance: float = 1e-10
     """Converged if the cost changes by less than this times itself and that cosine is below 1e-5."""
     told: bool = False
-    """True if the start tells which member of each pair is zero: pairs are then not relaxed first."""
+    """True if the start shows which member of each pair is zero: pairs are then not relaxed first."""
     verbose: bool = False
     """True to let IPOPT write its table on stdout."""
 
@@ -124,7 +124,7 @@ class _Iterate:
     bounds: Array
     """Multipliers of the bounds of z, positive at an upper one."""
     rows: Array
-    """Multipliers of the constraint rows."""
+    """Multipliers of the constraint equations."""
 
 
 @dataclass(eq=False)
@@ -253,7 +253,10 @@ class _Run:
         # Where nothing is left to gain, rounding may keep IPOPT from a step that it would take.
         moved = status is Status.STALLED and len(self.history) > first
         if moved and self._stationary(self.history[-1].total) is not None:
-            return Status.CONVERGED, f"the scaled gradient is below {_SMALL_COSINE:g}, and IPOPT goes no further"
+            return (
+                Status.CONVERGED,
+                f"the scaled gradient is below {_SMALL_COSINE:g}, and IPOPT makes no further progress",
+            )
         return limit if status is Status.MAX_ITERATIONS else (status, detail)
 
     def _prepare(self, held: list[Mask] | None, t: float) -> None:
@@ -306,7 +309,7 @@ class _Run:
         cost = self.history[-1].total
         assert self.lengths is not None
         slopes = self.program.gradient(here.z) + self.program.pull_back(here.z, here.rows) + here.bounds
-        # An unknown that stands in hard rows only is measured by these and their multipliers.
+        # An unknown that stands in equality constraints only is measured by these and their multipliers.
         others = self.program.lengths(here.z, hard=True) * np.linalg.norm(here.rows)
         soft = self.lengths > _NOTHING * np.max(self.lengths)
         scales = np.where(soft, 2 * np.sqrt(cost) * self.lengths, others)
@@ -322,7 +325,7 @@ class _Run:
         if cosine <= settings.gradient_tolerance:
             return Status.CONVERGED, f"the scaled gradient is below {settings.gradient_tolerance:g}"
         if abs(before - cost) <= settings.decrease_tolerance * cost:
-            return Status.CONVERGED, f"the cost changes by less than {settings.decrease_tolerance:g} of itself"
+            return Status.CONVERGED, f"the relative change of the cost is below {settings.decrease_tolerance:g}"
         return None
 
     def _settled(self, cost: float) -> bool:
@@ -385,15 +388,15 @@ class _Run:
 
 
 _PINNED = 1e-6
-"""Share of the cost by which it grows if a parameter that is not seen moves by its own size."""
+"""Relative increase of the cost if an unidentifiable parameter changes by its own magnitude."""
 _WIDEST, _LAST = 1e-3, 1e-7
-"""Mean product of a pair's members, each over its size, at the first at the most, and where it tells who is zero."""
+"""Mean product of a pair's members, each over its size: largest at the beginning, and when it shows which is zero."""
 _TIGHTER = 1e-2
 """Share of themselves to which they fall."""
 _LOOSE = 1e-4
 """Share of the cost, and of the rows' units, to which a relaxed problem is solved on the way."""
 _NOTHING = 1e-15
-"""Share of the longest column of soft rows that is rounding."""
+"""Share of the longest column of residuals that is rounding."""
 _WORTH = 1e-9
 """A member of a pair is let go if, moved by its own size, the cost falls by more than this share."""
 _NEAR = 1e-2

@@ -1,5 +1,4 @@
-"""What a fixed-lag smoother remembers of steps that have left, and the elimination of those that it keeps, in NumPy and
-in compiled code."""
+"""Marginalized steps of a fixed-lag smoother, and the elimination of the steps in its window, in NumPy and in C."""
 
 from __future__ import annotations
 
@@ -209,7 +208,7 @@ class NativeMemory(Memory):
         self._evaluated: tuple[tuple[int, int, bytes, bytes], tuple[float, float]] | None = None
         """Where residuals were evaluated last, and what ``evaluate`` gave there."""
         self._bound = -1
-        """Of the window's changes, those that the C code has been told."""
+        """Changes of the window that the C code already has."""
 
     def _factor(self, placed: Placed) -> FactorRows:
         """Of a factor; kernels without a program are called from Python."""
@@ -335,8 +334,8 @@ _LOST = 1e-13
 def restarted(arrays: Mapping[str, Array], parameters: Array, gradient: Array, information: Array) -> dict[str, Array]:
     """``FixedLag.arrays()`` with other parameters from the oldest step of the window on.
 
-    What has left the window tells nothing of the parameters from here on but what is given, and nothing of the states,
-    equality constraints excepted: if the parameters were others a little earlier already, what it told would be wrong.
+    Information from steps that have left the window is dropped, except equality constraints and the given information:
+    it would be wrong if the parameters changed a little earlier.
 
     Args:
         arrays: of the smoother.

@@ -1,24 +1,23 @@
-"""What stands beside the rows of a smoother's window: the volume of all states, and how parameters are held.
+"""Further terms of a fixed-lag smoother: the log-determinant, the linearization point, and the anchor of parameters.
 
-**Volume.** Where process noise is estimated, −log L has ½ log det H_xx − Σ log |det D_k| beside half the cost, H_xx of
-all states and D_k the Jacobian of a step's random rows in the newest state. With P the covariance of neighbouring
-states for given parameters it changes as Σ ⟨A, dJ⟩ does, A = P Jᵀ less D_k⁺, whose gradient a kernel gives
-(``Transcription.contract``). It enters as a linear term of the rows that it belongs to, and leaves with them. Hard rows
-of one step turn the surface on which its unknowns lie, and private unknowns the residuals that they cannot reach; see
-``slopes`` for what both add.
+**Log-determinant.** With estimated process noise, −log L contains ½ log det H_xx − Σ log |det D_k| besides half the
+cost. H_xx belongs to all states, and D_k is the Jacobian of the process-noise equations of a step in the newest state.
+Its differential is Σ ⟨A, dJ⟩ with A = P Jᵀ less D_k⁺, where P is the covariance of neighbouring states for given
+parameters. A kernel gives the gradient (``Transcription.contract``), which enters as a linear term of the equations,
+and leaves the window with them. ``slopes`` has the contributions of equality constraints and private unknowns.
 
-**First estimates.** Rows of a bilinear model y = a b u know one direction of (a, b) at any one point, but at two points
-both: what is not known at all would slowly become known. So all rows that leave are linearized at the first estimates
-of the parameters. These may be far off, though. They are given up for the present ones if the window's rows alone
-determine all parameters that they hold, and in no direction know more than ``_MOST`` times as much at the present
-estimates as at the first ones: what leaves from there on then adds no more than that factor to what would be known of
-any direction. For y = a b u this is never so, and the first estimates stay.
+**First estimates.** The equations of a bilinear model y = a b u determine one direction of (a, b) at a single point,
+but both directions at two points: spurious information would accumulate. All equations that leave the window are
+therefore linearized at the first estimates of the parameters. The present estimates replace these if the equations of
+the window alone determine all their parameters, and in no direction have more than ``_MOST`` times the information at
+the present estimates than at the first ones. The spurious information is then bounded by that factor. For y = a b u the
+condition never holds, and the first estimates stay.
 
-**Anchor.** The first few rows are fitted best by parameters anywhere, for they have more unknowns than rows. Rows that
-leave were then linearized there for good, and what they tell were wrong for ever. So each direction of the parameters,
-in shares of their sizes, is held where it began as by an observation with an error of half that size; less so where all
-rows together know it to better than its size, and not at all where they know it to half of it. What is told of errors
-is without that.
+**Anchor.** The first few equations have more unknowns than residuals, and fit best at arbitrary parameters. Equations
+that leave would be linearized there. A pseudo-observation therefore keeps each direction of the parameters, relative to
+their magnitudes, at its initial value with a standard deviation of half the magnitude. Its weight decreases where the
+data determine the direction better than its magnitude, and vanishes where they determine it to half the magnitude.
+Standard errors do not include the anchor.
 """
 
 from __future__ import annotations
@@ -128,12 +127,12 @@ class Anchor:
 
 
 def check_volumes(window: LagWindow) -> None:
-    """Refuse what is not there; raises ProblemError if hard rows link steps."""
+    """Refuse what is not there; raises ProblemError if equality constraints link steps."""
     for placed in window.placed:
         if placed.factor.hard and placed.factor not in window.problem.local and not placed.factor.first_only:
             raise ProblemError(
-                f"the constraints of {placed.factor.name} link steps, and the volume of their states is not known to a "
-                "fixed-lag smoother; take another stepper, or measured efforts"
+                f"the constraints of {placed.factor.name} link several steps, which a fixed-lag smoother does not "
+                "support; choose another stepper, or measured efforts"
             )
 
 

@@ -1,4 +1,4 @@
-"""The steps that a fixed-lag smoother keeps, with their data, and the rows of factors that stand there."""
+"""The steps in the window of a fixed-lag smoother, with their data, and the equations of factors at these steps."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ class Placed:
         self.absent.drop()
 
     def count(self, steps: int, first: int) -> int:
-        """How often it stands in a window of some steps of which the oldest has number ``first``; not at all while none
-        of its rows has data, which saves the time of evaluating it."""
+        """Number of steps at which the factor applies in a window whose oldest step has number ``first``; zero while
+        none of its equations has data, which saves time."""
         if self._waits and self.absent.values.all():
             return 0
         standing = max(steps - self.factor.reach, 0)
@@ -166,7 +166,7 @@ class LagWindow:
         self.reach = max(f.reach for f in transcription.factors)
         if most < self.reach + 1:
             raise ProblemError(
-                f"window is {most} steps; a factor connects {self.reach + 1} steps; give at least as many"
+                f"window is {most} steps, but a factor connects {self.reach + 1} steps; give at least that many"
             )
         self.most, self.kernels = most, transcription.kernels
         self.placed = [Placed(f, self, most) for f in transcription.factors if f.group is not Group.PRIOR]
@@ -251,8 +251,8 @@ class LagWindow:
         return square, count
 
     def continued(self) -> Array:
-        """The state after the newest, by the last difference, (ambient,). Private unknowns of the newest steps stand in
-        no row yet: they are taken from the last step that all rows have seen."""
+        """State after the newest one, extrapolated by the last difference, (ambient,). Private unknowns of the newest
+        steps have no equations yet: they are copied from the last step that has all its equations."""
         states = self.states.values
         if len(states) == 1:
             return np.asarray(states[0].copy())
@@ -324,8 +324,8 @@ def check(transcription: Transcription) -> None:
     for factor in transcription.factors:
         if factor.box is not None or factor.kind in {Kind.PAIRS, Kind.INEQUALITY}:
             raise ProblemError(
-                f"the rows of {factor.name} switch, and a fixed-lag smoother takes smooth ones only; "
-                'take friction="smooth"'
+                f"the equations of {factor.name} are not smooth, which a fixed-lag smoother does not support; "
+                'choose friction="smooth"'
             )
         if factor.group is Group.PRIOR and not factor.soft:
             raise ProblemError(f"the constraints of {factor.name} contain parameters only; fix a parameter")

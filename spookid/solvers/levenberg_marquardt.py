@@ -1,9 +1,9 @@
 """Levenberg–Marquardt on a manifold, structured in time, with bounds on the parameters (after Algorithm 1).
 
 Each iteration minimises the linearized cost plus α Σ D_i δ_i², D the diagonal of JᵀWJ (Marquardt's scaling). With ρ the
-ratio of the cost's true decrease to the one the linear model promised, a step is taken if ρ > 1e-4, and is a success if
-ρ > 1/4. A step that keeps less than nine tenths of its promise is corrected with the gradient Jᵀ(r(x ⊞ δ) − Jδ). Where
-plain steps fail once the merit has settled, Newton's follow, with the exact Hessian JᵀJ + S (``curvature``), as in
+ratio of the actual to the predicted decrease of the cost, a step is accepted if ρ > 1e-4, and is a success if ρ > 1/4.
+A step with ρ below 0.9 is corrected with the gradient Jᵀ(r(x ⊞ δ) − Jδ). If Gauss–Newton steps fail although the merit
+function barely changes, Newton steps with the exact Hessian JᵀJ + S follow (``curvature``), as in
 NL2SOL (Dennis, Gay and Welsch, ACM Transactions on Mathematical Software 7, 1981). See docs/explanation/solver.md.
 """
 
@@ -43,7 +43,7 @@ of JᵀJ do better; Fletcher and Xu, 1987, switch likewise)."""
 _FORESEEN = 0.01
 """Share of the tolerance that a step not taken may be worth: a forecast is no measurement."""
 _STILL = 0.01
-"""A merit that falls by less than this share of itself has settled."""
+"""Relative decrease of the merit function below which it counts as stationary."""
 _LATE = 1e-6
 """Rounding in coupled rows is looked at when the promised decrease is below this share of the merit."""
 _PATIENCE = 16
@@ -69,8 +69,8 @@ class LevenbergMarquardt(metaclass=Checked):
     unit variance the remaining error is then about the square root of 1e-10 n standard errors. Also converged if what
     all further steps could lower it by is below a hundredth of this, by how fast their decreases fall."""
     negligible_cost: float = 0.0
-    """Converged at a cost up to this. A problem with a solution that costs nothing ends there, where its residuals are
-    no more than rounding, which a residual does not tell of itself."""
+    """Cost at which the solve counts as converged. Set it above zero for a problem whose solution has zero residuals,
+    which end as rounding errors of unknown size."""
     damping: float = 1e-6
     """α at the start."""
     largest_damping: float = 1e8
@@ -185,7 +185,8 @@ class _Run:
         return _EPSILON**2 * max(self.history[0].total, self.problem.rows)
 
     def _feasible(self, here: MeritModel) -> bool:
-        """True if satisfying the coupled hard rows exactly would not change the cost by more than the tolerance."""
+        """True if satisfying the coupled equality constraints exactly would not change the cost by more than the
+        tolerance."""
         allowed = 1000 * self.settings.decrease_tolerance * self.best.cost + self._nothing + 10 * here.rounding
         return self.reduced.infeasibility(self.best.residuals) <= allowed
 
@@ -290,11 +291,11 @@ class _Run:
         settings, scale, said = self.settings, here.cost, ""
         left, nothing = self._foreseen(promised, decrease), _FORESEEN * settings.decrease_tolerance
         if max(promised, decrease) <= settings.decrease_tolerance * scale:
-            said = f"the cost falls by less than {settings.decrease_tolerance:g} of itself"
+            said = f"the relative decrease of the cost is below {settings.decrease_tolerance:g}"
         elif length <= settings.step_tolerance * np.sqrt(scale):
             said = f"the scaled step is below {settings.step_tolerance:g}"
         elif left <= nothing * scale:
-            said = f"steps get smaller so fast that all to come would lower the cost by less than {nothing:g} of itself"
+            said = f"all further steps together would decrease the cost by less than {nothing:g} of its value"
         if not said or damping > settings.newton_damping or not self._feasible(here):
             return None
         return Status.CONVERGED, said

@@ -1,7 +1,8 @@
-"""A problem linearized at a point: the rows of each factor along each recording, and what they say of the parameters.
+"""Linearization of a problem at a point: the equations of each factor along each recording.
 
-Whatever asks about a point begins here. A damped step adds a merit function (``steps``), the likelihood its logarithms
-(``statistics.likelihood``), and statistics what noise in the rows does to the estimates (``statistics.condensing``).
+All further computations start from it: damped steps add a merit function (``steps``), the likelihood adds
+log-determinants (``statistics.likelihood``), and statistics propagate noise to the estimates
+(``statistics.condensing``).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Linearization:
 
     Args:
         reduced: the problem.
-        point: on its local hard rows.
+        point: on its local equality constraints.
         kept: True if all Jacobians are kept; else those of factors with all their rows and columns are computed when
             asked for.
         lenient: as of ``System``.
@@ -81,8 +82,8 @@ class Linearization:
 
     @cached_property
     def schur(self) -> Array:
-        """Schur complement of the states in JᵀJ, hard rows held exactly: of parameters and, behind them, residuals,
-        (n_p + 1, n_p + 1); raises as ``system``."""
+        """Schur complement of the states in JᵀJ, equality constraints held exactly: of parameters and, behind them,
+        residuals, (n_p + 1, n_p + 1); raises as ``system``."""
         return np.asarray(np.sum([self.system(c).corner for c in range(len(self.chains))], axis=0))
 
     def retracted(self, states: Sequence[Array], parameters: Array) -> Point:
@@ -104,9 +105,10 @@ class Information:
     """What the data say about the parameters at a solution that any solver found."""
 
     matrix: Array
-    """Schur complement of the states in JᵀWJ, hard rows held exactly, (n_p, n_p); NaN if it cannot be had."""
+    """Schur complement of the states in JᵀWJ, equality constraints held exactly, (n_p, n_p); NaN if it cannot be
+    had."""
     redundant: int
-    """Hard rows of a step that follow from the others."""
+    """Equality constraints of a step that follow from the others."""
 
 
 def information(problem: Transcription, point: Point) -> Information:
@@ -119,8 +121,9 @@ def information(problem: Transcription, point: Point) -> Information:
 
 
 def implied(problem: Transcription, point: Point) -> list[dict[str, Mask]]:
-    """Per chain and by the name of its factor, True for hard rows that others imply at ``point``, (count, rows): of
-    local ones those that earlier ones of their step combine to, of coupled ones those that the elimination leaves out.
+    """Per chain and by the name of its factor, True for equality constraints that others imply at ``point``, (count,
+    rows): of local ones those that earlier ones of their step combine to, of coupled ones those that the elimination
+    leaves out.
 
     Raises:
         NotPositiveDefiniteError: if the states are not determined.

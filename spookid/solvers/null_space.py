@@ -1,7 +1,7 @@
-"""The null space of local equality constraints: points projected onto their surface, with private unknowns fitted.
+"""Null space of local equality constraints: projection of points onto the constraints, with private unknowns fitted.
 
-The projection needs what linearizing there needs, so it is kept: the tangent space of the surface, which is the null
-space of the rows' Jacobian, how the parameters drag it along, and the residuals that private unknowns cannot reach.
+The projection computes what the linearization needs, and keeps it: the tangent space of the constraints, the derivative
+of the projected point in the parameters, and the projection that removes private unknowns from the residuals.
 """
 
 from __future__ import annotations
@@ -208,7 +208,8 @@ class _Fit:
     """Where it puts the rows' residual, (n, rows)."""
 
     def compiled(self, by: Routines | None, plan: Callable[[Integers, Integers], Reflections]) -> bool:
-        """By C code; False if there is none, if the unknowns cannot be told apart, or where rows are empty at times."""
+        """By C code; False if there is none, if the unknowns are not separable, or if equations are inactive at some
+        steps."""
         kernel, (columns, rows) = self.call.kernel, self.call.shape
         program = kernel.program
         if by is None or program is None or not self.rank == columns - 1 <= rows:

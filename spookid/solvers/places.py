@@ -1,5 +1,5 @@
-"""Factors in a nonlinear program: what each adds to the objective and to the constraint rows, and where derivatives of
-these can differ from zero."""
+"""Factors in a nonlinear program: what each adds to the objective and to the constraint equations, and where
+derivatives of these can differ from zero."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Role:
     """How residuals r (count, rows) of a factor, with transposed Jacobians J (count, columns, rows), enter: |r|² in the
     objective, or lower ≤ c(r) ≤ upper.
 
-    Hard rows and inequalities are c = r. Of pairs (a, b) = r one member each is held at zero and the other not
-    negative, c = r over the scales; or they are relaxed, c = a + b − √(a² + b² + 2t) = 0, that is a, b > 0 and a b = t
-    (Fischer 1992; Kanzow 1996).
+    Equality constraints and inequalities are c = r. Of pairs (a, b) = r one member each is held at zero and the other
+    not negative, c = r over the scales; or they are relaxed, c = a + b − √(a² + b² + 2t) = 0, that is a, b > 0 and a b
+    = t (Fischer 1992; Kanzow 1996).
     """
 
     lower: Array
@@ -164,7 +164,7 @@ class Place:
     columns: Integers
     """Unknowns of each step's window, ascending, (count, columns)."""
     rows: Integers
-    """Constraint rows of each step, (count, k); −1 for a row that others imply."""
+    """Constraint equations of each step, (count, k); −1 for a row that others imply."""
     role: Role
     structure: Mask
     """Where its Jacobian can differ from zero, (rows, columns)."""

@@ -1,7 +1,7 @@
 """A Transcription as a nonlinear program in flat unknowns z, with sparse exact derivatives.
 
 z holds, step by step and chain by chain, the coordinates δ of the state around the start's (``Manifold.chart``), and
-last the parameters over their magnitudes. A rotation so has three unknowns and no norm to keep. Residuals and
+last the parameters over their magnitudes. A rotation has three unknowns and no norm constraint. Residuals and
 Jacobians are the transcription's own; the chart's derivative T turns their tangent spaces into coordinates.
 """
 
@@ -31,11 +31,11 @@ class Program:
         t: a b of relaxed pairs, over their sizes; 0 to hold one member of each pair at zero.
         sizes: of the members of pairs, for each factor of pairs along each chain; None: typical ones.
         held: for each factor of pairs along each chain, True where it is the first member; None: the smaller.
-        pins: (k, n_p); |pins (θ − θ_start)/scales|² stands in the objective beside the factors, for directions of the
+        pins: (k, n_p); |pins (θ − θ_start)/scales|² is added to the objective, for directions of the
             parameters that nothing else determines.
-        implied: hard rows that others imply, as of ``information.implied``; empty: each factor's own.
-        exact: True for the Hessian of the Lagrangian; False for Gauss–Newton's, which takes residuals and hard rows as
-            linear.
+        implied: equality constraints that others imply, as of ``information.implied``; empty: each factor's own.
+        exact: True for the Hessian of the Lagrangian; False for Gauss–Newton's, which takes residuals and equality
+            constraints as linear.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Program:
 
     @property
     def box(self) -> tuple[Array, Array]:
-        """Bounds of z: of its parameters; what stands in no row at all stays where it is."""
+        """Bounds of z: those of its parameters; unknowns that occur in no equation are fixed."""
         free = np.where(self._used[: self._firsts[-1]], np.inf, 0.0)
         lower, upper = (np.asarray(side) / self.scales for side in (self.problem.lower, self.problem.upper))
         return np.concatenate([-free, lower]), np.concatenate([free, upper])
@@ -115,7 +115,7 @@ class Program:
         return np.asarray(moved > 0)
 
     def point(self, z: Array) -> Point:
-        """What z stands for."""
+        """States and parameters that z describes."""
         return self._once("point", z, self._point)
 
     def _point(self, z: Array) -> Point:
@@ -172,7 +172,7 @@ class Program:
 
     @property
     def bounds(self) -> tuple[Array, Array]:
-        """Of the constraint rows."""
+        """Of the constraint equations."""
         roles = [place.role for place in self.places]
         return self._stacked([role.lower for role in roles]), self._stacked([role.upper for role in roles])
 
@@ -292,7 +292,7 @@ class Program:
 
     @property
     def paired_rows(self) -> list[Integers]:
-        """Constraint rows of each factor of pairs."""
+        """Constraint equations of each factor of pairs."""
         return [place.rows for place in self.places if place.factor.pairs]
 
     @property

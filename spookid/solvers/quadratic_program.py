@@ -1,6 +1,6 @@
-"""Multipliers of bounds and constraints of the parameters, and what of a gradient they do not balance.
+"""Small convex quadratic programs in the parameters, with bounds and constraints, and least squares by their steps.
 
-The bounded step, a small convex quadratic program in the parameters, and least squares by such steps.
+The module also gives the multipliers of bounds and constraints, and the projected gradient.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def bounded_step(
 def primal_dual(
     step: Array, lower: Array, upper: Array, held: Callable[[Array, Mask], tuple[Array, Array]]
 ) -> tuple[Array, bool]:
-    """The minimum of a convex quadratic within bounds that contain 0, and whether it has settled, by the primal-dual
+    """The minimum of a convex quadratic within bounds that contain 0, and whether it has converged, by the primal-dual
     active-set method (Hintermüller, Ito and Kunisch, 2002), which initial values at once all unknowns that end at a
     bound. ``step``: the minimum without bounds; ``held``: gives the minimum with some unknowns at ends, and its
     slopes."""
@@ -127,7 +127,9 @@ def _constrained_step(matrix: Array, gradient: Array, lower: Array, upper: Array
     p = inverse @ linear.b_eq
     R, failed = _dpotrf(N.T @ S @ N, lower=0, clean=1) if N.shape[1] else (np.zeros((0, 0)), 0)
     if failed:
-        raise NotPositiveDefiniteError(f"leading minor {failed} of the parameters along their constraints")
+        raise NotPositiveDefiniteError(
+            f"leading minor {failed} of the parameters' information within their constraints"
+        )
     along = np.linalg.solve(R.T, N.T).T  # N R⁻¹
     free = -along.T @ (S @ p + g)
     unit = np.eye(len(g))

@@ -1,10 +1,11 @@
-"""The reduced problem: hard rows and unknowns eliminated step by step, and the merit function of those that remain.
+"""The reduced problem: constraints and private unknowns eliminated step by step, and the remaining merit function.
 
-- *Local* hard rows touch one step alone (rigid joints, g(q_k) = 0): steps stay in their null space (``null_space``).
-- *Private* unknowns stand in one factor at one offset only (the multipliers of rigid joints): they are fitted by least
+- *Local* equality constraints contain one step only (rigid joints, g(q_k) = 0): steps stay in their null space
+  (``null_space``).
+- *Private* unknowns occur in one factor at one offset only (the multipliers of rigid joints): they are fitted by least
   squares and projected out (variable projection).
-- *Coupled* hard rows c = 0 link several steps. Their multipliers ρ s are solved for together with the step; the merit
-  is an augmented Lagrangian, with ρ |c + s|² − ρ |s|².
+- *Coupled* equality constraints c = 0 link several steps. Their multipliers ρ s are unknowns of the same linear system;
+  the merit function is an augmented Lagrangian, with ρ |c + s|² − ρ |s|².
 
 See docs/explanation/solver.md.
 """
@@ -65,7 +66,7 @@ class _Linearized:
 
 
 class ReducedProblem:
-    """A transcription as a least-squares solver sees it, in the null space of its local hard rows."""
+    """A transcription as a least-squares solver sees it, in the null space of its local equality constraints."""
 
     def __init__(self, problem: Transcription, start: Point, pool: ThreadPool = SERIAL) -> None:
         self.problem, self.pool, self.start = problem, pool, start
@@ -73,7 +74,7 @@ class ReducedProblem:
         self.coupled = [f for f in problem.factors if f.hard and f not in self.local]
         self.kept = [f for f in problem.factors if f not in self.local]
         self.private = {f.name: (f.private[0], np.array(f.private[1])) for f in problem.factors if f.private}
-        """Factor name to (offset, tangent columns) of the unknowns that stand in that factor only."""
+        """Factor name to (offset, tangent columns) of the unknowns that occur in that factor only."""
         self.columns = np.array(problem.visible, dtype=int)
         """Tangent columns of a step that are not private."""
         self._null_space = NullSpace(problem, start, pool)
@@ -97,7 +98,7 @@ class ReducedProblem:
 
     @property
     def redundant(self) -> int:
-        """Local hard rows of a step that say what others say already."""
+        """Redundant local equality constraints of a step."""
         return sum(len(f.rows) for f in self.local) - self._null_space.rank
 
     def hidden(self, factor: Factor) -> int:
@@ -105,7 +106,7 @@ class ReducedProblem:
         return self._null_space.ranks.get(factor.name, 0)
 
     def project(self, point: Point) -> Point:
-        """The point with its local hard rows satisfied and its private unknowns fitted."""
+        """The point with its local equality constraints satisfied and its private unknowns fitted."""
         self._here = _Linearized(*self._null_space.project(point), {})
         return self._here.point
 

@@ -1,9 +1,8 @@
-"""Where a computation stands, kept in a folder: begun again, it continues from there to the same digits.
+"""Checkpoints of a computation in a folder: an interrupted computation continues from there to the same digits.
 
-A computation whose digits follow from what it is given is kept by running it once more: searches in it ask for their
-places in turn, and read there what they had found, or where they stood, instead of looking for it again. A place is
-known by all that went before it, so that nothing is read that belongs to another computation. What takes less time than
-a journal waits is not kept, but done again.
+A deterministic computation is resumed by running it once more. Its searches read their results or checkpoints from the
+folder instead of repeating the work. The key of a checkpoint contains everything before it, so that no checkpoint of
+another computation is read. Short searches are not stored, but repeated.
 """
 
 from __future__ import annotations

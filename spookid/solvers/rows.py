@@ -1,12 +1,10 @@
-"""JᵀJ of one factor by C code, straight into the band.
+"""Linearization of one factor along a chain, and its JᵀJ by C code, written directly into the band.
 
-A step's products are made in tiles of four rows and eight columns, from those rows of J that have something in both.
-Entries are taken for zero until they are not; the plan is then drawn up anew for the steps to come. Jacobians that are
-not kept are evaluated on the way, eight steps at a time, and never leave the processor's cache.
+The products of a step are computed in tiles of four rows and eight columns, from rows of J with entries in both.
+Entries count as zero until a nonzero occurs; a new plan then serves the following steps.
 
-One factor's linearization along a chain: its rows in memory, or a stream of them that is computed when asked for.
-Compiled kernels compute Jacobians faster than what is done with them takes, and a step's are several times larger than
-all else that is known of it: a stream's are computed some steps at a time and not kept.
+Jacobians are stored, or recomputed as a stream: compiled kernels evaluate them faster than they are used, and storing
+them would take several times the memory of everything else. A stream evaluates eight steps at a time, in the cache.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ class _Plan:
     lists: Lists
     """Vectors of a panel with the eight numbers in them, tiles, and rows of tiles; see ``native.c``."""
     behind: Integers
-    """Which of the columns behind the states stands where: those of most rows first, so that few tiles have many."""
+    """Order of the columns after those of the states: columns with most entries first, so that few tiles are full."""
 
 
 def add_products(
@@ -155,7 +153,7 @@ class Rows:
     complement: Array | None
     """Orthonormal basis of the residuals that private unknowns cannot reach, (count, all rows, rows); None: all."""
     places: Integers | None = None
-    """Where numbers stand in a step's matrix, all others being zero; None: everywhere."""
+    """Structural nonzeros of a step's matrix; None: it is dense."""
 
     def reduce(self, residual: Array) -> Array:
         """A residual (count, all rows) in these rows."""
@@ -170,7 +168,7 @@ class Rows:
         return count, columns, rows
 
     def border_image(self, steps: Array) -> Array:
-        """J times steps of the parameters, and the residual times what stands below them, (n_p + 1, m):
+        """Product of [J, r] in the parameter columns with ``steps``, (n_p + 1, m), of which the last row multiplies r:
         (count, m, rows)."""
         states, rows = self.matrix.shape[1] - len(steps), self.matrix.shape[2]
         if self.places is not None:
@@ -267,7 +265,8 @@ class LinearizedFactor:
     tangent: int
     """Unknowns of a step."""
     scale: float = 1.0
-    """By which raw residuals of the factor were multiplied, those of hard rows to be as stiff as the others."""
+    """By which raw residuals of the factor were multiplied, those of equality constraints to be as stiff as the
+    others."""
 
     @property
     def rows(self) -> Rows:

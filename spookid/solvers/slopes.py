@@ -1,17 +1,18 @@
-"""Slopes of a function of the reduced Jacobians, where hard rows and private unknowns have been eliminated.
+"""Slopes of a function of the reduced Jacobians, where equality constraints and private unknowns have been eliminated.
 
-A step's reduced Jacobian is Cᵀ J Z: Z spans the surface G = 0 of local hard rows, C the residuals that private
-unknowns, with Jacobian P, cannot reach. Both turn as the point moves,
+A step's reduced Jacobian is Cᵀ J Z: Z spans the surface G = 0 of local equality constraints, C the residuals that
+private unknowns, with Jacobian P, cannot reach. Both turn as the point moves,
 
     dZ = −G⁺ dG Z,    dC = −P⁺ᵀ dPᵀ C    (but for turns within themselves, which no determinant sees),
 
 so that ⟨K, d(CᵀJZ)⟩ is a sum of ⟨A, dJ⟩ over the columns of the states, the private ones among them, and of ⟨B, dG⟩.
 The slopes in private unknowns, which follow by least squares, go back through P⁺.
 
-Log-determinants of the rows that are a density: the random rows of each step, and the surface of the first state.
+Log-determinants of the rows that are a density: the process-noise equations of each step, and the surface of the first
+state.
 
-Rows with a Jacobian D in some unknowns multiply volumes across them by √det DDᵀ, |det D| if they are as many as the
-unknowns. As d log √det DDᵀ = ⟨D⁺ᵀ, dD⟩, the pseudo-inverse D⁺ tells how this changes.
+The density of equations with Jacobian D in some unknowns contains √det DDᵀ, which is |det D| for a square D. As
+d log √det DDᵀ = ⟨D⁺ᵀ, dD⟩, the pseudo-inverse D⁺ is its derivative.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from spookid.transcription.transcription import Point
 
 
 class Turns:
-    """Weights A of full Jacobians from those where local hard rows and private unknowns are eliminated.
+    """Weights A of full Jacobians from those where local equality constraints and private unknowns are eliminated.
 
     Args:
         steps: N.
         tangent: columns of a step.
         columns: those that are no private unknowns.
-        inverse: G⁺ of the local hard rows, (N, visible, rows); None if there are none.
+        inverse: G⁺ of the local equality constraints, (N, visible, rows); None if there are none.
     """
 
     def __init__(self, steps: int, tangent: int, columns: Integers, inverse: Array | None) -> None:
@@ -74,7 +75,7 @@ class Turns:
         return found
 
     def surface(self, local: Iterable[Factor]) -> Iterator[tuple[Factor, Array]]:
-        """A of the local hard rows, −(Z K Cᵀ J) G⁺."""
+        """A of the local equality constraints, −(Z K Cᵀ J) G⁺."""
         if self._inverse is None:
             return
         weights, first = -np.matmul(self.products, self._inverse), 0
@@ -189,7 +190,8 @@ class Determinants:
         return self._total
 
     def _take(self, number: int, part: Array, own: Array) -> None:
-        """The random rows of a factor in their own unknowns: where a torque is measured its joint's motion is given."""
+        """The process-noise equations of a factor in their own unknowns: where a torque is measured its joint's motion
+        is given."""
         inverse, logarithm = _inverted(part[:, own[:, None], own])
         self._total += 2 * logarithm
         slopes = np.zeros_like(part)
@@ -222,7 +224,8 @@ def _inverted(matrices: Array) -> tuple[Array, float]:
 
 
 def _own(term: LinearizedFactor) -> Array | None:
-    """Places of the random rows of a factor whose other rows are measurements, one an unknown; None if it has none."""
+    """Places of the process-noise equations of a factor whose other rows are measurements, one an unknown; None if it
+    has none."""
     factor = term.factor
     if factor.hard or term.complement is not None or len(factor.density) == term.source.shape[2]:
         return None

@@ -1,7 +1,7 @@
-"""A solve in stages: at first some factors count and some unknowns move, then more, each from where the last one ended.
+"""A solve in stages: the first stage has some factors and some unknowns, each further stage more, from the last result.
 
-Far from a solution a whole problem may have no way down that a solver finds, while parts of it do: where things are
-before how they move, and both before the forces. Any transcription may be solved so.
+Far from a solution a solver may fail on the whole problem, but succeed on parts of it: positions first, then
+velocities, then forces. Any transcription can be solved in stages.
 """
 
 from __future__ import annotations

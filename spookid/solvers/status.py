@@ -70,7 +70,7 @@ Callback = Callable[[Iteration], None]
 
 
 def counting_from(callback: Callback, done: int) -> Callback:
-    """A callback that goes on counting iterations."""
+    """A callback that continues the count of iterations."""
     return (lambda i: callback(replace(i, iteration=i.iteration + done))) if done else callback
 
 
@@ -103,6 +103,6 @@ class Outcome:
     history: tuple[Iteration, ...]
     timing: Timing
     redundant: int = 0
-    """Hard rows of a step that follow from the others."""
+    """Equality constraints of a step that follow from the others."""
     complementarity: float = float("nan")
     """Largest |min(a, b)| of all complementarity pairs 0 ≤ a ⟂ b ≥ 0, in their units; NaN if there are none."""

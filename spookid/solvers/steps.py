@@ -1,8 +1,8 @@
 """The damped, bounded step of a linearized merit function.
 
-The states are eliminated in time order; what is left of the step is a small bounded quadratic program. A step δ is
-corrected by solving for what it lacks: at its end, where the residuals are r, the damped model's gradient is
-Jᵀr + α D δ, with S δ for the exact Hessian's share. Nothing is multiplied by JᵀJ, and no error of δ is carried on.
+The states are eliminated in time order; a small bounded quadratic program in the parameters remains. A step δ is
+corrected by a second solve: at its end, where the residuals are r, the gradient of the damped model is Jᵀr + α D δ,
+plus S δ for the exact Hessian. No product with JᵀJ is needed, and errors of δ do not accumulate.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ class Tangent:
 
 
 class MeritModel(Linearization):
-    """The merit function at an evaluated point: normal equations, and multipliers of coupled hard rows."""
+    """The merit function at an evaluated point: normal equations, and multipliers of coupled equality constraints."""
 
     def __init__(self, reduced: ReducedProblem, here: Evaluation) -> None:
         super().__init__(reduced, here.point)
         self.residuals, self._evaluated = here.residuals, here.cost
         self.coupled = [[term.rows for term in terms if term.factor in reduced.coupled] for terms in self.chains]
-        """Per chain the coupled hard rows."""
+        """Per chain the coupled equality constraints."""
         self.multipliers = [
             [rows.reduce(force) for rows, force in zip(chain, reduced.forces(c), strict=True)]
             for c, chain in enumerate(self.coupled)
@@ -100,7 +100,7 @@ class MeritModel(Linearization):
 
     @property
     def cost(self) -> float:
-        """Of the soft rows."""
+        """Cost of the residuals."""
         return self._evaluated if self.reduced.coupled else float(self.corner[-1, -1])
 
     def taken(self, chain: int) -> NormalEquations:
@@ -126,7 +126,7 @@ class MeritModel(Linearization):
         return equations
 
     def moved(self, step: Tangent) -> Point:
-        """The point moved by a step, put back on the hard rows."""
+        """The point moved by a step, put back on the equality constraints."""
         return self.reduced.project(self.retracted(step.states, step.parameters))
 
     @cached_property
@@ -144,7 +144,7 @@ class MeritModel(Linearization):
         """D, the metric of a step: the diagonal of JᵀJ.
 
         For a parameter it is at least cost/magnitude²: with damping α, moving it by its own magnitude costs α of the
-        present cost. Else one that the data hardly see wanders off by orders of magnitude and is long in coming back.
+        present cost. Otherwise a weakly identifiable parameter changes by orders of magnitude and returns slowly.
         """
         magnitudes = np.maximum(self.problem.magnitudes, np.abs(self.point.parameters))
         parameters = np.maximum(self.corner.diagonal()[:-1], self.cost / magnitudes**2)
@@ -212,7 +212,7 @@ class MeritModel(Linearization):
 class DampedStep:
     """argmin of 2gᵀδ + δᵀ(JᵀJ + α D)δ with the parameters in their box and Cδ = −c in the coupled rows, for one α.
 
-    With ``exact``, JᵀJ + S in the place of JᵀJ.
+    With ``exact``, JᵀJ + S replaces JᵀJ.
 
     Raises:
         NotPositiveDefiniteError: if α is too small for a factorization.

@@ -170,7 +170,8 @@ class _Sums:
     def add(self, products: Array, places: Sequence[int], runs: Sequence[ColumnRange], step: int) -> None:
         """Add a factor's products (count, columns + 1, columns + 1) at ``step`` and after.
 
-        Its columns of states stand at ``places`` from the first unknown of their step on, in ``runs`` of neighbours.
+        Its columns of states are at ``places``, counted from the first unknown of their step, in ``runs`` of
+        neighbours.
         """
         tangent, states = self.band.shape[1], len(places)
         for i, place in enumerate(places):

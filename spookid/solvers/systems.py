@@ -1,15 +1,15 @@
-"""One chain's states at a linearization: the determinant of their system, solutions, what they leave of the rows, and
-covariances along the band.
+"""Linear system of a chain's states at a linearization: determinant, solutions, projected residuals and covariances.
 
-Without hard rows the system is H = JᵀJ. With hard rows it is a saddle point. With C the hard rows and the random ones
-of the steps, scaled to one norm, r of variance δ in that scale (0 of hard rows), and H of the others,
+Without equality constraints the system is H = JᵀJ. With equality constraints it is a saddle point. With C the equality
+constraints and the random ones of the steps, scaled to one norm, r of variance δ in that scale (0 of equality
+constraints), and H of the others,
 
     K = [H + CᵀγC  Cᵀ ],      γ = 1/(1 + δ),    δ' = δ (1 + δ),
         [C        −δ' ]
 
-whose states are those of H + CᵀC/δ for any γ: a row with variance δ' and one with 1/γ are one with δ. The inverse holds
-the covariances P of the states and how they follow a change of the rows (``elimination``). Stiff rows in place of hard
-ones, and random ones whose noise is small, would square the condition instead.
+which has the same states as H + CᵀC/δ for any γ: equations with variances δ' and 1/γ combine to one with δ. The inverse
+contains the covariances P of the states and their response to the residuals (``elimination``). Penalties instead of
+equality constraints, or squared equations of small noise, would square the condition number.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ class System:
 
     Args:
         terms: the factors.
-        lenient: True if no determinant is asked for: states may be not determined, hard rows stand as they are, and
-            random ones beside them as squares, which saves a sixth of the time to condense a Furuta pendulum in SPOOK.
+        lenient: True if no determinant is asked for: states may be not determined, equality constraints stand as they
+            are, and random ones beside them as squares, which saves a sixth of the time to condense a Furuta pendulum
+            in SPOOK.
 
     Raises:
         NotPositiveDefiniteError: if the states are not determined.
@@ -79,8 +80,8 @@ class System:
 
     @cached_property
     def variances(self) -> Array | None:
-        """Of the states if random rows stand as squares, (N, t), as a bound of the digits that costs; None if rows have
-        multipliers."""
+        """Of the states if process-noise equations stand as squares, (N, t), as a bound of the digits that costs; None
+        if rows have multipliers."""
         t = self._terms[0].tangent
         return None if self._held else np.array(np.einsum("kii->ki", self._blocks[:, :t, :t]))
 
@@ -90,12 +91,13 @@ class System:
 
     @property
     def held(self) -> int:
-        """Hard rows that say what others do not say already."""
+        """Equality constraints that say what others do not say already."""
         there = zip(self._held.values(), self._elimination.held(), strict=True)
         return sum(int(rows.sum()) for held, rows in there if held.hard)
 
     def implied(self) -> dict[str, Mask]:
-        """Hard rows that others imply, by the name of their factor, (count, rows), where C has the rows themselves."""
+        """Equality constraints that others imply, by the name of their factor, (count, rows), where C has the rows
+        themselves."""
         pairs = zip(self._held.items(), self._elimination.held(), strict=True)
         return {
             self._terms[i].factor.name: ~there & np.any(held.rows.matrix[:, :-1] != 0, axis=1)
@@ -114,7 +116,7 @@ class System:
 
     def condensed(self, again: bool) -> Columns:
         """B without the states, (count, n_p + 1, rows) of each factor: (I − J_x J_x⁺) of its columns, the multipliers
-        that balance these in hard rows. ``again``: project twice, so that it is exact to round-off."""
+        that balance these in equality constraints. ``again``: project twice, so that it is exact to round-off."""
         responses, multipliers = self._elimination.responses()
         steps, forces, found = responses.reshape(*self._shape, -1), iter(self._of_hard(multipliers)), Columns()
         for term in self._terms:
@@ -133,8 +135,8 @@ class System:
         return found
 
     def project(self, columns: Columns, balanced: bool = False) -> None:
-        """Project the states out of vectors of residuals, in their place; ``balanced`` if hard rows have multipliers in
-        them already."""
+        """Project the states out of vectors of residuals, which are overwritten; ``balanced`` if equality constraints
+        have multipliers in them already."""
         right, hard = np.zeros((*self._shape, columns[0].shape[1])), Columns()
         for term, part in zip(self._terms, columns, strict=True):
             if term.factor.hard:
@@ -154,7 +156,7 @@ class System:
                 part[here] -= image
 
     def cross_covariances(self, number: int) -> Array:
-        """P Jᵀ of soft rows, N of hard ones, by the number of the factor, (count, columns, rows)."""
+        """P Jᵀ of residuals, N of hard ones, by the number of the factor, (count, columns, rows)."""
         rows = self._terms[number].rows
         if number in self._held:
             place = list(self._held).index(number)
@@ -163,7 +165,7 @@ class System:
         return cross_covariances(self._blocks, rows.offsets, states)
 
     def covariances(self, terms: Sequence[LinearizedFactor]) -> Iterator[tuple[int, slice, Array, Array]]:
-        """Jᵀ and P Jᵀ of soft rows of some factors, (count, columns, rows), some steps at a time: with the number of
+        """Jᵀ and P Jᵀ of residuals of some factors, (count, columns, rows), some steps at a time: with the number of
         the factor and these steps."""
         for start, covariances in self._elimination.covariances_backward():
             here = slice(start, start + len(covariances))
@@ -181,7 +183,7 @@ class System:
         return self._terms[0].steps, self._terms[0].tangent
 
     def _of_rows(self, hard: Columns, columns: int) -> list[Array]:
-        """Values of hard rows as K has them, 0 in random ones: (count, rows, m)."""
+        """Values of equality constraints as K has them, 0 in random ones: (count, rows, m)."""
         own = iter(hard)
         return [
             held.forth(next(own)) if held.hard else np.zeros((*held.slack.shape, columns))
@@ -189,7 +191,7 @@ class System:
         ]
 
     def _of_hard(self, multipliers: Sequence[Array]) -> Columns:
-        """Multipliers of hard rows as these are, (count, m, rows)."""
+        """Multipliers of equality constraints as these are, (count, m, rows)."""
         pairs = zip(self._held.values(), multipliers, strict=False)
         return [held.back(found.transpose(0, 2, 1)) for held, found in pairs if held.hard]
 
@@ -223,7 +225,8 @@ class _Held:
 
     @classmethod
     def of(cls, term: LinearizedFactor, norm: float | None) -> _Held:
-        """Of hard or random rows, to be scaled to a norm; None: hard rows as they are."""
+        """Of equality constraints or process-noise equations, to be scaled to a norm; None: equality constraints as
+        they are."""
         rows, hard = term.rows, term.factor.hard
         if norm is None:
             width = rows.matrix.shape[2]
@@ -238,11 +241,11 @@ class _Held:
         return cls(hard, replace(rows, matrix=matrix * scale, places=None), basis, scale, variance)
 
     def weighted(self) -> Rows:
-        """As they stand in H + CᵀγC."""
+        """Entries as in H + CᵀγC."""
         return self.rows if self.hard else self.rows.scaled(np.sqrt(1 / (1 + self.variance)))
 
     def forth(self, values: Array) -> Array:
-        """Values of hard rows, (count, m, rows), as those of C, (count, rows, m)."""
+        """Values of equality constraints, (count, m, rows), as those of C, (count, rows, m)."""
         own = values if self.basis is None else values @ self.basis
         return np.asarray((own * self.scale).transpose(0, 2, 1))
 

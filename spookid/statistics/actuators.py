@@ -1,7 +1,7 @@
-"""What an actuator may do to its input that a model lacks: delays, a first-order lag, a power law, saturation.
+"""Unmodelled effects of an actuator on its input, for score tests: delay, first-order lag, power law, saturation.
 
-Each is a change of the input per unit of its size, to first order where the size is zero. A first-order lag is that of
-a few time constants: at zero it could not be told from a delay.
+Each effect is a first-order change of the input per unit of its magnitude, at magnitude zero. A first-order lag is
+tested at a few time constants, because a small lag is equivalent to a delay.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LAGS = (3, 10, 30)
 DELAY, LAG = "a delay?", "a first-order lag"
 """In words of causes: the first is listed if both say the same."""
 _LARGE = 0.8
-"""Share of the largest input from which on it may saturate."""
+"""Share of the largest input from which it may saturate."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,9 +1,9 @@
-"""Block jackknife: recordings cut into stretches, and what each of these blocks says about the parameters.
+"""Block jackknife: information of the recordings about the parameters, without each of several blocks in turn.
 
-A chain's states are eliminated without the observations of one block, for all its blocks at the price of two: from
-where the elimination of the whole chain stood before the block to its end. From there on the equations M are those of
-the whole chain but for what the steps before leave in them, ΔF on the next few steps and Δb in the border. A block P
-of M⁻¹ and the response X at these steps say all:
+The states of a chain are eliminated without the observations of one block. Each elimination starts from the factor of
+the whole chain before the block and ends at the end of the block, so that all blocks cost about two full eliminations.
+After the block, the equations M differ from those of the whole chain only by ΔF in the next few steps and by Δb in the
+border. With a block P of M⁻¹ and the response X at these steps,
 
     (b + Δb)ᵀ(M + ΔF)⁻¹(b + Δb) = bᵀM⁻¹b + XᵀΔb + ΔbᵀX + ΔbᵀPΔb − (X + PΔb)ᵀ(1 + ΔF P)⁻¹ΔF (X + PΔb).
 """
@@ -25,7 +25,7 @@ from spookid.statistics.condensing import Condensed, products
 from spookid.transcription.factor import Group
 
 BLOCKS = 20
-"""Stretches that a recording is cut into."""
+"""Blocks of a recording."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class JackknifeBlocks:
 
 
 def jackknife_blocks(c: Condensed) -> JackknifeBlocks:
-    """Cut each chain into blocks and sum what their rows say, those of priors left out."""
+    """Cut each chain into blocks, and sum scores and information of each without those of priors."""
     c.release()
     cuts = [_cuts(chain.steps) for chain in c.linearized.problem.chains]
     schur = [schur_complements(terms, edges) for terms, edges in zip(c.linearized.chains, cuts, strict=True)]

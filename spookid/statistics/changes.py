@@ -1,42 +1,41 @@
-"""Whether a parameter has changed, on a stream of scores: a generalized likelihood-ratio test.
+"""Detection of parameter changes in a stream of scores, by a generalized likelihood-ratio test.
 
-Blocks of data b have scores s_b and information I_b in the parameters at a reference. Let A be all that lies before an
-onset and B all after. If parameter j changed by δ at the onset, and nothing else,
+Blocks of data b have scores s_b and information I_b in the parameters at a reference. Let A be all blocks before a
+change point and B all blocks after it. If only parameter j changes, by δ at the change point,
 
     s_A = I_A d + noise,    s_B = I_B (d + δ e_j) + noise,
 
-where d, the distance of the parameters from the reference, is unknown and stays so: with I = I_A + I_B and s = s_A +
-s_B eliminated, δ has the score and the information
+where d, the distance of the parameters from the reference, is unknown. With I = I_A + I_B, s = s_A + s_B and d
+eliminated, δ has the score and the information
 
     u = (s_B − I_B I⁻¹ s)_j,    v = (I_B − I_B I⁻¹ I_B)_jj,    δ = u/v ± 1/√v,    z = u/√v,
 
-z standard normal without a change, whatever the reference is and however little was known before: that the parameters
-are estimated from the same data, and that the others are not known, is in v. The largest z over all onsets that are
-kept and all parameters is the test's (Basseville and Nikiforov, Detection of Abrupt Changes, 1993, section 2.4.3).
+z is standard normal without a change, for any reference and any prior information, because v contains the uncertainty
+of all parameters. The test statistic is the largest z over all stored change points and all parameters (Basseville and
+Nikiforov, Detection of Abrupt Changes, 1993, section 2.4.3).
 
-**Threshold.** Of ``false_alarms`` a day an evaluation after time Δ may raise false_alarms · Δ/day. It has as many tests
-as onsets times parameters, each on both sides, and the probabilities are added up (Bonferroni), though neighbouring
-tests nearly are one: there are far fewer false alarms than stated, and never more, where noise is white and of the
-fit's size.
+**Threshold.** With ``false_alarms`` a day, an evaluation after time Δ may raise false_alarms · Δ/day. It tests each
+change point and parameter on both sides, with the sum of all probabilities as bound (Bonferroni). Neighbouring tests
+are strongly correlated, so that there are far fewer false alarms than stated if the noise is white with the fitted
+variance.
 
-**Misfit.** What the model lacks makes scores scatter by more than I says, and lasts. The variance of z is multiplied by
+**Model error.** Unmodelled effects make scores scatter by more than I, permanently. The variance of z is multiplied by
 
     max(1, scatter of past blocks as long as B, scatter of single blocks of B about their mean · growth),
 
-where the growth is that of the scatter with length, single blocks to past ones as long as B
-(``score_history.Scatter``): outliers, or a sensor that becomes noisier, are no change of a parameter. An onset needs 20
-blocks after it. The scatter of past blocks is an estimate itself: z is what a normal variable would have to be to be as
-unlikely as Student's t with as many degrees of freedom as there are past blocks that long, so that little is told while
-little is known, and nothing in the first 230 blocks; sizes of noise that were found too small in the beginning are
-scatter like any other.
+where growth is the ratio of the scatter of past blocks as long as B to that of single blocks
+(``score_history.Scatter``). Outliers, or a sensor that becomes noisier, are therefore no change of a parameter. A
+change point needs 20 blocks after it. The scatter of past blocks is itself an estimate: z is converted from Student's
+t, with as many degrees of freedom as there are past blocks of that length. Few changes are therefore reported early,
+and none in the first 230 blocks.
 
-**Memory.** A filter that did not know of a change remembers for a while what was before, and its scores since then are
-not those of a change. So once z exceeds the threshold the data since the onset are filtered anew (``rerun``), with
-parameters that are others there and states that are free, and take the place of s_B and I_B. The onset is the
-likeliest of those whose z exceeds the threshold; of it and earlier ones the latest that still exceeds it is taken. The
-change is told when two such looks, the second after 0.4 times the time since the onset, find the same parameter, and it
-is clear which. Which one is told by the likelihood, without the scatter: where the model is wrong in one parameter, z
-of this one is smallest, and others would be named for its changes.
+**Memory.** After a change, the states of the filter depend on the old parameters for a while, which biases the scores.
+Once z exceeds the threshold, the data since the change point are therefore filtered again (``rerun``), with free states
+and changed parameters, and replace s_B and I_B. The change point is the likeliest of those whose z exceeds the
+threshold; of it and earlier ones the latest that still exceeds it is taken. A change is reported if two such
+evaluations, the second after 0.4 times the time since the change point, find the same parameter unambiguously. The
+likelihood names the parameter, without the scatter: where the model is wrong in one parameter, z of this one is
+smallest, and others would be named for its changes.
 """
 
 from __future__ import annotations
@@ -59,13 +58,13 @@ from spookid.tables.table import quantity, uncertain
 DAY = 86400.0
 """Seconds of a day."""
 _LEAST = 20
-"""Blocks after an onset."""
+"""Fewest blocks after a change point."""
 _EVERY = 10
 """Blocks between two evaluations."""
 _PATIENCE = 0.4
-"""Share of the time since an onset that passes before it is looked at again."""
+"""Waiting time before a change point is evaluated again, relative to the time since it."""
 _BACK = (0.0, 0.5, 1.0)
-"""Shares of the time since an onset by which it may have been earlier."""
+"""Shares of the time since a change point by which it may have been earlier."""
 _KNOWN = 3.0
 """Standard errors that a parameter must lie from zero for a change to be a share of it, and that one may lie beyond a
 bound."""
@@ -121,23 +120,23 @@ def _signed(value: float, error: float) -> str:
 
 
 class ChangeDetector:
-    """Takes blocks of a stream one after another, and says when a parameter has changed.
+    """Detector of parameter changes, which processes the blocks of a stream one after another.
 
-    After a change the test goes on against the changed value: what was known of that parameter before the onset is
-    dropped, what was known of the others is kept.
+    After a change the test continues with the changed value as reference: earlier information about that parameter is
+    dropped, and that about the others is kept.
 
     Args:
         names: of the parameters, n.
         reference: values about which scores are summed, (n,); those of a fit.
-        start: stamp from which on blocks come [s].
-        rerun: takes an onset, values and what is known there of the parameters before it (slope of the cost, (n,), and
-            curvature, (n, n)), and gives an onset near by, values, and score and information there of the data since
-            then for parameters that have changed at that onset; None if it has them no more. Scores of a filter that
-            did not know of the change remember for a while what was before; these do not.
+        start: time of the beginning of the first block [s].
+        rerun: takes a change point, values and what is known there of the parameters before it (slope of the cost,
+            (n,), and curvature, (n, n)), and gives a change point near by, values, and score and information there of
+            the data since then for parameters that have changed at that change point; None if it has them no more.
+            Scores of a filter that did not know of the change remember for a while what was before; these do not.
         score: at the reference, of what was known before, (n,).
         information: likewise, (n, n).
-        bounds: least and largest values of the parameters, each (n,): what only a value far outside explains is no
-            change of a parameter, and is not told.
+        bounds: least and largest values of the parameters, each (n,): an effect that only a value far outside explains
+            is not reported as a change.
         false_alarms: at the most, a day of data.
 
     Raises:
@@ -160,7 +159,9 @@ class ChangeDetector:
         self.reference = np.array(reference, dtype=float)
         given: object = false_alarms
         if not (isinstance(given, Real) and 0 < float(given) < math.inf):
-            raise ProblemError(f"false_alarms is {shown(false_alarms)}; give how many a day may be false, such as 1")
+            raise ProblemError(
+                f"false_alarms is {shown(false_alarms)}; give the expected number of false alarms per day, such as 1"
+            )
         self.false_alarms = float(false_alarms)
         n = len(self.names)
         self._lower, self._upper = np.outer([-np.inf, np.inf], np.ones(n)) if bounds is None else np.array(bounds)
@@ -169,7 +170,7 @@ class ChangeDetector:
         self._distance = np.zeros(n)
         self._last, self._shortest, self._new = float(start), np.inf, 0
         self._again = -np.inf
-        """Before this stamp no onset is looked at once more [s]."""
+        """Time before which no change point is evaluated again [s]."""
         self._candidate = -1
         """Which parameter the last look has found to have changed, if any."""
 
@@ -177,7 +178,7 @@ class ChangeDetector:
         """The next block.
 
         Args:
-            until: stamp at which its data end [s].
+            until: time at which its data end [s].
             at: parameters where the score was taken, (n,).
             score: gradient of the logarithm of the likelihood in the parameters, (n,).
             information: its expected negative slope, (n, n).
@@ -197,12 +198,12 @@ class ChangeDetector:
     @property
     def knowledge(self) -> tuple[Array, Array]:
         """Score at the reference, (n,), and information, (n, n), of all that is known of the parameters now: of one
-        that has changed, since its onset."""
+        that has changed, since its change point."""
         blocks = [self._history.base, *self._history]
         return np.sum([b.score for b in blocks], axis=0), np.sum([b.information for b in blocks], axis=0)
 
     def passed_over(self, until: float) -> None:
-        """No block tells of the data until a stamp, and no onset lies before it."""
+        """Skip the data until a time, before which no change point is searched."""
         known = Knowledge(*self.knowledge)
         self._last = float(until)
         self._restart(self._last, known, self._last)
@@ -232,14 +233,16 @@ class ChangeDetector:
         return self._change(exact)
 
     def _restart(self, until: float, known: Knowledge, onset: float) -> None:
-        """Go on with what is known until a time, and the blocks since; what was measured after an onset is dropped."""
+        """Go on with what is known until a time, and the blocks since; what was measured after a change point is
+        dropped."""
         self._history = self._history.restarted(Block.single(until, known.score, known.information), onset)
         score, information = self.knowledge
         self._distance = Knowledge(score, information).solved
 
     def _reruns(self, onsets: _Onsets, k: int, threshold: float) -> Split | None:
-        """The latest onset that shows a change by data that are smoothed once more, of this one and earlier ones: what
-        a filter remembers makes an onset seem later than it was. None if none can be smoothed once more."""
+        """The latest change point that shows a change by data that are smoothed once more, of this one and earlier
+        ones: what a filter remembers makes a change point seem later than it was. None if none can be smoothed once
+        more."""
         exact = None
         for back in _BACK:
             since = onsets.since[k] - back * (self._last - onsets.since[k])
@@ -259,8 +262,8 @@ class ChangeDetector:
         return self._candidate >= 0 and (at_once or before == self._candidate)
 
     def _rerun(self, split: Split, best: Knowledge, known: Knowledge) -> Split | None:
-        """With what data after the onset tell exactly of changed parameters that begin where ``best`` puts them, of
-        which ``known`` is known beforehand."""
+        """With what data after the change point tell exactly of changed parameters that begin where ``best`` puts them,
+        of which ``known`` is known beforehand."""
         if self.rerun is None:
             return None
         distance = best.solved
@@ -315,7 +318,7 @@ class ChangeDetector:
 
 
 class _Onsets:
-    """All onsets that are kept, K, with sums over the blocks after each."""
+    """All change points that are kept, K, with sums over the blocks after each."""
 
     def __init__(self, history: History, distance: Array) -> None:
         self._base, self._blocks, self._scatter = history.base, list(history), history.scatter
@@ -335,7 +338,8 @@ class _Onsets:
         self._tested = said & (self._lengths[:, None] >= _LEAST)
 
     def _scatter_within(self, score: Array, information: Array) -> Array:
-        """How far single blocks after each onset scatter about their mean, over what information says, (K, n)."""
+        """How far single blocks after each change point scatter about their mean, over what information says, (K,
+        n)."""
         own = information.diagonal(axis1=1, axis2=2)
         squares = np.divide(score**2, own, out=np.zeros_like(own), where=own > 0)
         squares = _after(squares + [b.within for b in self._blocks])
@@ -346,7 +350,7 @@ class _Onsets:
 
     @property
     def standardized(self) -> Array:
-        """z of each onset and parameter, (K, n); 0 where nothing can be said."""
+        """z of each change point and parameter, (K, n); 0 where nothing can be said."""
         square, growth, freedom = self._scatter.at(self._lengths)
         scatter = np.maximum(np.maximum(square, growth * self._within), 1)
         variance = np.where(self._tested, self._v * scatter, 1.0)
@@ -358,7 +362,7 @@ class _Onsets:
         return np.divide(self._u**2, self._v, out=np.zeros_like(self._u), where=self._tested)
 
     def split(self, k: int) -> Split:
-        """At one onset."""
+        """At one change point."""
         later = Knowledge(self._score[k], self._information[k])
         earlier = Knowledge(self._total.score - later.score, self._total.information - later.information)
         lengths = np.array([self._lengths[k], sum(b.length for b in self._blocks[:k])])

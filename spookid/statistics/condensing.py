@@ -1,12 +1,12 @@
-"""The linearized problem with its states condensed out: T of (3.32), whose product with itself is their Schur
-complement, and what a fit leaves of any vector of residuals.
+"""The linearized problem with its states eliminated: T of (3.32) with TᵀT the Schur complement, and projected
+residuals.
 
 With whitened Jacobians J_x of the states and J_χ of the parameters, T = (I − J_x J_x⁺) J_χ. A projection costs two
-substitutions in the states' factor, so all of this is linear in the number of steps.
+substitutions in the factor of the states, so that time is linear in the number of steps.
 
-Hard rows A x = b that link steps hold exactly. In them stand the multipliers ν that balance what is projected, with
-J_xᵀT + Aᵀν = 0: products of T with residuals that are not projected are then those of residuals and hard rows alike,
-whereas of two that are projected the soft rows count alone.
+Equality constraints A x = b that link steps hold exactly. Their entries in T are the multipliers ν with
+J_xᵀT + Aᵀν = 0. Products of T with residuals that are not projected therefore include the constraints, and products of
+two projected vectors include the residuals only.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Condensed:
         self._states = sum(here.system(c).moving for c in range(len(here.chains)))
         self._held = sum(here.system(c).held for c in range(len(here.chains)))
         self.T = [[part[:, :n] for part in parts] for parts in projected]
-        """Per chain and factor, transposed: (count, n_p, rows); multipliers in hard rows."""
+        """Per chain and factor, transposed: (count, n_p, rows); multipliers in equality constraints."""
         self.information = self.inner(self.T, self.T)
         """TᵀT, the Schur complement of the states, (n_p, n_p)."""
         self.inverse, self._moving = pseudo_inverse(self.information, free)

@@ -1,4 +1,4 @@
-"""How well the data determine the parameters, from what the linearized residuals say."""
+"""Covariance and identifiability of the parameters from the linearized residuals."""
 
 from __future__ import annotations
 
@@ -72,17 +72,17 @@ class Analysis:
 
     sensitivities: Sensitivities
     gain: Array
-    """(TᵀT)⁻¹: 0 in the rows of parameters that are held, NaN in those of unseen ones, (n_p, n_p)."""
+    """(TᵀT)⁻¹: 0 in the rows of fixed parameters, NaN in those of unidentifiable ones, (n_p, n_p)."""
     hidden: Array
-    """Directions that the data do not see, of length one in parameters over their magnitudes, (k, n_p)."""
+    """Unidentifiable directions, of length one in parameters over their magnitudes, (k, n_p)."""
     references: Array
-    """What changes of the parameters are told in shares of, (n_p,)."""
+    """Reference values for relative changes of the parameters, (n_p,)."""
     blocks: Array
     """Changes of the estimates without the observations of each block, (W, n_p), 0 and NaN likewise; NaN if all hangs
     on it."""
 
     def weak(self, known: Sensitivities, magnitudes: Array) -> tuple[WeakDirection, ...]:
-        """Weak directions of sensitivities whose errors have been raised: what is seen is judged by these errors."""
+        """Weakly identifiable directions of sensitivities whose standard errors have been raised, by these errors."""
         unseen = (w for w in known.weak if any(name in known.reasons for name in w.direction))
         return *unseen, *weak_by_errors(known.names, known.covariance, magnitudes, self.references)
 
@@ -101,7 +101,7 @@ def analyse(
         statistics: None if the states are not determined.
         magnitudes: scale of each parameter for the spectrum, (n_p,), positive.
         free: directions in which parameters move; errors are conditional on bounds and constraints that hold.
-        estimates: of which weak directions are told in shares, (n_p,); None: the magnitudes.
+        estimates: reference for relative changes along weakly identifiable directions, (n_p,); None: the magnitudes.
     """
     if statistics is None or not np.all(np.isfinite(statistics.scatter)):
         return _unknown(tuple(names), free.held, statistics)
@@ -156,7 +156,8 @@ def _weak(
     free: FreeDirections,
     ratios: Array,
 ) -> tuple[dict[str, str], tuple[WeakDirection, ...]]:
-    """Why parameters are not determined that the data see only together with some at a bound, and weak directions."""
+    """Why parameters are not determined that the data see only together with some at a bound, and weakly identifiable
+    directions."""
     reasons, tied = _tied(names, statistics, magnitudes, free, ratios)
     few = [i for i in np.argsort(spectrum.values) if spectrum.values[i] < WEAK]
     weak = (describe(float(spectrum.values[i]), spectrum.vectors[:, i], ratios, names) for i in few)
@@ -190,7 +191,7 @@ def _tied(
 def unseen(
     names: Sequence[str], information: Array, scatter: Array, magnitudes: Array, free: FreeDirections
 ) -> tuple[str, ...]:
-    """Names of the parameters that the data do not see."""
+    """Names of the parameters that are not identifiable."""
     hidden = Spectrum.of(information, scatter, magnitudes, free).unseen
     return tuple(name for name, is_hidden in zip(names, hidden, strict=True) if is_hidden)
 

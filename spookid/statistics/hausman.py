@@ -1,17 +1,17 @@
-"""Where hard dynamics may be believed, told by a fit whose noise was estimated.
+"""Tests of whether the deterministic dynamics (output-error) estimator is valid, from a fit with estimated noise.
 
-Hard dynamics take all that the model lacks for errors of the sensors. Where a disturbance is one, what it leaves
-outlasts any block of a recording, and errors from blocks are far too small. So the disturbance must be denied
-first: white noise of the size that was found would make hard dynamics leave much more than they do. Nor may they be
-believed in a closed loop, whose input follows the disturbance, or along an unstable motion, which the smallest one
-leads away.
+Deterministic dynamics attribute all residuals to the sensors. If process noise acts, its effect lasts longer than any
+block of a recording, and block-jackknife errors are far too small. Process noise must therefore be rejected first:
+simulations with the estimated process noise would leave much larger residuals than the output-error fit does. The
+estimator is also invalid in closed loop, where the input depends on the process noise, and along unstable motions,
+which any process noise changes.
 
-Hausman test: do two estimators agree? Noise estimated, against hard dynamics with errors of the block jackknife.
+Hausman test: do the estimators with estimated process noise and with deterministic dynamics agree?
 
-The test is Hausman's (Econometrica 46, 1978, 1251) with the covariance of the difference from influence functions, as
-V₁ − V₂ need not be positive definite: with δ_w how estimates change without block w, their difference changes by
-δ¹_w − δ²_w, of which the jackknife makes its variance. Parameters are compared one by one (Bonferroni), as so few
-blocks tell no matrix.
+The test (Hausman, Econometrica 46, 1978, 1251) takes the covariance of the difference from influence functions, as
+V₁ − V₂ need not be positive definite. If δ_w is the change of the estimates without block w, the difference changes by
+δ¹_w − δ²_w, and the jackknife gives its variance. Parameters are compared one by one (Bonferroni), because a few blocks
+do not determine a covariance matrix.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ Drive = tuple[str, Sequence[Array]]
 
 
 def denied(condensed: Condensed, sizes: Mapping[str, float]) -> bool:
-    """True if hard dynamics leave less of the sensors' samples than they would of any of 99 draws of the noise.
+    """True if the residuals of deterministic dynamics are smaller than those of any of 99 simulations of the noise.
 
-    A white disturbance adds up over a recording; steps of an encoder and a clock that jitters do not, though one step
+    White process noise accumulates over a recording; encoder steps and clock jitter do not, although a single step
     looks the same.
 
     Args:
-        condensed: with disturbances so small that the dynamics are hard.
+        condensed: with process noise so small that the dynamics are deterministic.
         sizes: of the noise that was found, over that of ``condensed``, by its name.
     """
     seen = _of_sensors(condensed, condensed.residuals)[0]
@@ -56,15 +56,15 @@ def denied(condensed: Condensed, sizes: Mapping[str, float]) -> bool:
 
 
 def under_process_noise(condensed: Condensed, sizes: Mapping[str, float]) -> Array:
-    """Covariance of estimates by hard dynamics if process noise made what they leave, white sensor noise taken off,
-    (n_p, n_p).
+    """Covariance of the output-error estimates if process noise caused their residuals, without that of white sensor
+    noise, (n_p, n_p).
 
     How far process noise moves estimates, over the root of the squares that it leaves, does not depend on its size.
     So this is right if a random force acts, whatever fits with estimated noise say of its size, and too large if
     none does. The block jackknife does not see it, as such a force acts on the motion beyond a block.
 
     Args:
-        condensed: of the fit with hard dynamics.
+        condensed: of the fit with deterministic dynamics.
         sizes: as of ``denied``; only ratios of those of process noise matter.
     """
     process, sensors = dict(sizes), 0.0
@@ -95,9 +95,9 @@ def _of_sensors(condensed: Condensed, columns: Sequence[Columns]) -> Array:
 def feedback(inputs: Array, noise: Array) -> float:
     """Smallest probability, times their number, that inputs go their own way and do not answer to the noise.
 
-    An F test of whether what the motion and the sensors lacked in the last steps tells of an input what its own past
-    does not, all of them whitened first (Haugh, J. Am. Stat. Assoc. 71, 1976, 378): a smooth input and smooth residuals
-    go along with one another by accident. The motion itself would be no test, as it follows the input in any case.
+    An F test of whether past residuals predict an input better than its own past does, all of them whitened first
+    (Haugh, J. Am. Stat. Assoc. 71, 1976, 378): smooth signals correlate by chance. The motion itself cannot be tested,
+    as it always depends on the input.
 
     Args:
         inputs: at each step, (N, n_u).
@@ -220,7 +220,7 @@ def _equations(terms: Sequence[LinearizedFactor]) -> Array:
 
 
 SHARPER = 1.5
-"""Times that the errors of hard dynamics must be smaller, in the median."""
+"""Factor by which the errors of deterministic dynamics must be smaller, in the median."""
 LEVEL = 0.05
 """Probability of a difference on any parameter where both estimate the same: that of intervals of 95 %."""
 
@@ -255,7 +255,7 @@ class HausmanTest:
 
     @property
     def replaces(self) -> bool:
-        """True if the second answer may stand in the place of the first."""
+        """True if the second answer may replace the first."""
         return self.agree and self.gain > SHARPER
 
 

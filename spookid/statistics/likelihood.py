@@ -5,9 +5,10 @@ rows of a step in the newest state,
 
     −2 log L = |r|² + log det H − 2 Σ_k log |det D_k| + 2 Σ log σ + const.,
 
-the last sum over observations; the noise of the random rows stands in D_k. Hard rows that link steps stand in D_k below
-the random ones, and H is then their saddle point (``System``); hard rows of the first state leave it a flat prior on
-their surface. Without the third term a mechanism with all inertias and forces scaled down would always be more likely.
+where the last sum is over observations, and D_k contains the standard deviations of the process noise. Equality
+constraints that link steps are appended to D_k, and H is then a saddle-point matrix (``System``). The prior of the
+first state is flat on its constraints. Without the third term, scaling down all inertias and forces would always
+increase the likelihood.
 
 Score, in one backward sweep: with P the blocks of H⁻¹ along the band (``selected_inversion``),
 
@@ -80,13 +81,13 @@ class States(Linearization):
 
     @property
     def redundant(self) -> int:
-        """Local hard rows of a step that say what others say already."""
+        """Number of redundant local equality constraints of a step."""
         return self.reduced.redundant
 
     @property
     def excess(self) -> int:
-        """Rows of data, those of the first states, whose prior is flat, taken off, less the states that hard rows leave
-        free, and private unknowns: the likelihood has log 2π for each."""
+        """Number of terms log 2π in the likelihood: equations with data, without those of the first states with their
+        flat prior, less the degrees of freedom of the states and the private unknowns."""
         problem, rows = self.reduced.problem, 0
         for chain in problem.chains:
             for factor in problem.factors:
@@ -283,7 +284,7 @@ class Recording:
 
     def strength(self) -> list[tuple[str, float]]:
         """Sum of squares of the Jacobian in the states by name of the noise; of an observation of several steps along
-        slow motions, for what it sees of fast ones the equations of motion see a lot better."""
+        slow motions, because the equations of motion determine fast ones much better."""
         found = []
         for term in self.noisy:
             slopes = whole(term.rows, self._slopes(term))

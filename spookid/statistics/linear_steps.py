@@ -1,7 +1,7 @@
-"""The best states for given parameters and noise by linear steps, as many as it takes.
+"""The best states for given parameters and noise, by a sequence of linear steps.
 
-A step takes from |r|² all but little of what it promises, and how little it is falls with a higher power of the
-promise: once one step has shown it, the next shorter ones need not be looked at where they lead.
+The actual decrease of |r|² differs from the predicted one by a higher power of the step. Once a step has shown this
+difference, shorter steps need no evaluation at their ends.
 """
 
 from __future__ import annotations
@@ -43,8 +43,7 @@ def by_linear_steps(
     """The best states, but for one more step, and what the last step has shown; None if steps do not lead to them, or
     rows that link steps switch.
 
-    Where equality constraints link steps, what a step takes from |r|² tells how far they are from holding, too, and may
-    be negative.
+    If equality constraints link steps, the decrease of |r|² also contains their violation, and may be negative.
 
     Args:
         bend: what an earlier step has shown.

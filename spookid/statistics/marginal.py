@@ -1,19 +1,15 @@
-"""Sizes of noise: standard deviations that rows have in common, to estimate or to keep, and where a search begins.
+"""Noise standard deviations: which are estimated, their initial values, and the estimating equations.
 
-What the marginal likelihood of parameters and noise tells at a point, and the equations that estimates solve.
+If all efforts are measured, no equation is a density of the state, and all motions have the same prior. The maximum of
+log L is then biased in the parameters: with the states integrated out, a residual τ − I a has the spectral density
+σ_τ² + σ_q² I² ω⁴, which makes the inertia I too small through all frequencies without motion, of which short steps have
+many. This is the functional errors-in-variables model (Kendall and Stuart, The Advanced Theory of Statistics, vol. 2,
+ch. 29): for given noise, least squares in states and parameters are consistent for the parameters, but not for the
+noise. Therefore θ minimizes the squares, and the log-sigmas η minimize −log L at that θ.
 
-Where all efforts are measured no row is a density of the state: all motions are believed alike. Log L is no measure of
-the parameters then. Of a residual τ − I a, the states integrated out, with the spectral density σ_τ² + σ_q² I² ω⁴ it
-makes the inertia I smaller at all frequencies, those without any motion too, and short steps have many. This is the
-functional errors-in-variables model (Kendall and Stuart, The Advanced Theory of Statistics, vol. 2, ch. 29): at given
-sizes least squares in states and parameters together are consistent for the parameters, which they are not for the
-sizes. So θ is where the squares are least, and η where −log L is at that θ.
-
-Sizes of noise below which there is no use in a search: what is left to go is as good as zero.
-
-Rows over a size that tends to zero dwarf all others in H = JᵀJ, and what the others know is lost in rounding. Two
-rules keep disturbances from that: one of the sizes of Jacobians alone, known before a search, and one of what rounding
-does to log det H where a search has come to, which sees the directions of the states that little is known of.
+Lower limits of process noise: equations divided by a standard deviation that tends to zero dominate H = JᵀJ, and the
+information of all others is lost in rounding. One limit follows from the Jacobians before a search, the other from the
+rounding error of log det H at the present iterate, which depends on weakly determined directions of the states.
 """
 
 from __future__ import annotations
@@ -42,22 +38,22 @@ class NoiseSize:
     names: tuple[str, ...]
     """What it is the noise of: hinges and free bodies, or one signal."""
     unit: str
-    """Of a sensor its signal's; of a disturbance that of the force, the torque, or the velocity."""
+    """Unit of a sensor's signal, or of the force, torque or velocity of process noise."""
     places: tuple[int, ...]
     """Of its symbols among the constants."""
     given: float | None = None
-    """Its value if it is not estimated: of a disturbance per √Hz."""
+    """Its value if it is not estimated; of process noise a density per √Hz."""
     floor: float = 0.0
     """It is not smaller: what a sensor resolves."""
     averaging: float = 1.0
     """Of a measured effort: the standard deviation of the means that drive the motion, as white noise, over that of a
     sample."""
     marginalized: bool = False
-    """True if a fit has found it but hardly knows it, and errors are averaged over it."""
+    """True if the data barely determine it, and standard errors are averaged over it."""
 
     @property
     def of_motion(self) -> bool:
-        """True of the slip of contacts, a velocity, where other disturbances are forces."""
+        """True for the slip of contacts, whose process noise is a velocity and not a force."""
         return self.unit == "m/s"
 
     @property
@@ -89,13 +85,13 @@ def spread(values: Array, sizes: Sequence[NoiseSize], parts: Sequence[NoiseSize]
 def starting_logs(
     sizes: Sequence[NoiseSize], problem: Transcription, start: Point, signals: Sequence[Sequence[Array]], share: float
 ) -> Array:
-    """η to begin with: of a sensor what fourth differences of its samples leave, of a disturbance a small share of the
-    impulses that the initial guess lacks, as the likelihood has no use for far too much noise. Of a measured effort it
-    is all that the guess lacks: the motion then begins as its own sensors have it.
+    """Initial log-sigmas η: of a sensor from fourth differences of its samples, of process noise a small share of the
+    residual impulses at the initial values, as a search from far too large noise fails. For a measured effort the whole
+    residual is used, so that the initial motion follows its own sensors.
 
     Args:
         signals: per sensor its samples in each recording, gaps as NaN.
-        share: of the impulses, for disturbances.
+        share: of the residual impulses, for process noise.
     """
     projected = ReducedProblem(problem, start).project(start)
     residuals = _with_least_noise(problem, projected)
@@ -149,7 +145,7 @@ def roughness(recordings: Sequence[Array]) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Swept:
-    """What a sweep back over the states tells beyond the likelihood's value."""
+    """Derivatives of the likelihood from a backward sweep over the states."""
 
     volume: Array
     """Half the gradient of the logarithms in θ, states following, (n_p,)."""
@@ -248,7 +244,7 @@ search still tells 0.01 of the log-likelihood."""
 
 
 def floors(sizes: Sequence[NoiseSize], logs: Array, found: Marginal, spared: float = 1.0) -> Array:
-    """Logarithms that sizes do not fall below, (n_s,): what a sensor resolves, and the size from which on the
+    """Logarithms that sizes do not fall below, (n_s,): what a sensor resolves, and the size from which the
     information in the states that its rows hold is so much larger than that of the other kind that no digits are left.
 
     Args:
@@ -267,7 +263,7 @@ def floors(sizes: Sequence[NoiseSize], logs: Array, found: Marginal, spared: flo
 
 
 def sharp(sizes: Sequence[NoiseSize], logs: Array, found: Marginal) -> Array:
-    """Logarithms of disturbances from which on enough digits are left, as far as the likelihood at these sizes tells,
+    """Logarithms of disturbances from which enough digits are left, as far as the likelihood at these sizes tells,
     (n_s,); −∞ of sensors.
 
     The bound of rounding is taken to go with 1/s². As variances of the states fall with s, what this gives is right

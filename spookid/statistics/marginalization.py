@@ -1,14 +1,13 @@
-"""Errors of the parameters with the size of a disturbance integrated out, where the data do not tell it.
+"""Standard errors with the process-noise intensity integrated out, if the data barely determine it.
 
-Where the data hardly tell how large a disturbance is, one value of it, above all zero, promises errors that are too
-small. So errors are those of the mixture over its size s, each value as likely as the data make it, with the parameters
-integrated out (Laplace) and a prior between those flat in s and in log s: it makes intervals cover where there is no
-disturbance as well as where it is just not seen (results/truth.md).
+If the data barely determine the intensity s of the process noise, a single value, zero above all, gives standard errors
+that are too small. The covariance is therefore that of the mixture over the posterior of s, with the parameters
+integrated out (Laplace), and a prior between flat in s and flat in log s. Intervals then have their nominal coverage
+with and without process noise (results/truth.md).
 
     p(log s) ∝ s^0.7 L(θ_s, s) det S_s^{-1/2},    Cov θ = Σ_s p(s) [S_s⁻¹ + δ_s δ_sᵀ],    δ_s = −S_s⁻¹ score_s.
 
-Residuals are linearized once more at each value, at the best states of the best one, and weighed by it: a linear step
-of the states then is all that they take.
+For each value, the residuals are linearized at the best states of the most likely value, and one linear step is taken.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class _Value:
 
 
 def uncertain_sizes(search: Search) -> NDArray[np.bool_]:
-    """True for the sizes of disturbances that are not well known, (n_s,)."""
+    """True for process noise whose intensity the data barely determine, (n_s,)."""
     free = [size.kind == "disturbance" and size.given is None for size in search.sizes]
     return np.asarray(np.array(free) & (np.diag(search.best.fisher) < _WELL_KNOWN))
 

@@ -7,8 +7,8 @@ Datar, Gionis, Indyk and Motwani, SIAM J. Comput. 31, 2002), so that n blocks ar
 instant of the past is a boundary within an eighth of its age.
 
 What a model lacks makes scores scatter by more than I says, and mostly the more the longer the blocks are, because it
-lasts. ``Scatter`` tells by how much. Data parted at an onset (``Split``) say whether a parameter is another after it,
-which, and by how much.
+lasts. ``Scatter`` tells by how much. Data parted at a change point (``Split``) say whether a parameter is another after
+it, which, and by how much.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from spookid.records import dataclass
 _PER_LENGTH = 8
 """Blocks of one length that are not merged."""
 _ENOUGH = 30
-"""Blocks of a length from which on their scatter is told from them; that of longer ones is extrapolated."""
+"""Blocks of a length from which their scatter is told from them; that of longer ones is extrapolated."""
 _CLIP, _SHARE = 16.0, 0.1
 """Times the mean so far, and share of what the mean is made of, that a single square counts at the most, whichever is
 more: an outlier must not blind the test for hours."""
@@ -191,7 +191,7 @@ class History:
 
     def restarted(self, base: Block, onset: float) -> History:
         """With another base, and of the blocks those after it. What is known of the scatter stays, but what was
-        measured after an onset [s]."""
+        measured after a change point [s]."""
         found = History(base, self.scatter)
         found._levels = [[block for block in blocks if block.until > base.until] for blocks in self._levels]
         for block in found:
@@ -288,10 +288,10 @@ class Knowledge:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """The data parted at an onset."""
+    """The data parted at a change point."""
 
     since: float
-    """The onset [s]."""
+    """The change point [s]."""
     earlier: Knowledge
     later: Knowledge
     scatter: Array

@@ -31,11 +31,11 @@ from spookid.statistics.whiteness import Misfit, Tails, limit, said, tails_of
 from spookid.transcription.factor import Group, measured_noise
 
 _MOST = 3
-"""Misfits that are told."""
+"""Most model errors that are reported."""
 _INDEPENDENT = {True: 1e-4, False: 1e-2}
 """Share of what states leave of a column's square that parameters must leave, too, or it is no alternative of its own:
-what motion, parameters and the equations of motion make up together is left with the disturbance itself. More, if what
-the alternative does to the volume of the states is not known."""
+an effect that motion and parameters can compensate is indistinguishable from process noise. The share is larger if the
+effect of the alternative on the log-determinant is unknown."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Alternative:
     """One usual alternative."""
 
     words: str
-    """With the size in the place of {}, and where it is felt."""
+    """Description, with {} for the magnitude, and the place of the effect."""
     unit: str
     columns: tuple[Columns, ...]
     """e per chain and factor, (count, 1, rows that are left)."""
@@ -73,7 +73,7 @@ class Experiment:
     sensors: tuple[tuple[str, str], ...]
     """Signal and unit of each."""
     coordinates: tuple[tuple[str, str], ...]
-    """Label, and unit of what acts along it, of those of joints that have random rows."""
+    """Label, and unit of what acts along it, of those of joints that have process-noise equations."""
     sigmas: dict[str, float]
     """Of sensors by their signal."""
     impulses: dict[str, float]
@@ -85,7 +85,7 @@ class Experiment:
     held: float = 0.0
     """Longest interval between samples of inputs that are measured, and taken as linear between them [s]."""
     uneven: frozenset[str] = frozenset()
-    """Signals whose noise changes with the motion, as that of a quaternion's components: no tails are told of them."""
+    """Signals whose noise depends on the motion, such as components of a quaternion: their outliers are not tested."""
     apart: tuple[Mapping[str, Array], ...] = ()
     """Per recording, of factors of samples between the steps by their name: how far each row's sample is from the
     nearest step, in steps, (count, rows)."""
@@ -119,10 +119,11 @@ def run_score_tests(
 
 
 def misfits(tests: ScoreTests, coarser: Callable[[], ScoreTests | None] = lambda: None) -> tuple[Misfit, ...]:
-    """What they speak for, strongest first; nothing on all but 1 % of the data that a model fits. ``coarser``: of a fit
-    with steps twice as long and the same noise; it takes a while, and is asked where the finer fit tells something.
-    What the step does, which falls with its square, is no misfit: both the finer fit and the extrapolation to no step
-    must tell one. Where none moves an estimate by an error, residuals that are not white are a misfit, too."""
+    """Model errors that the tests indicate, strongest first; with a correct model, none in 99 % of all data sets.
+    ``coarser`` gives the tests of a fit with twice the step and the same noise; it is called only if the finer fit
+    indicates an error. Discretization error, proportional to the squared step, does not count: both the finer fit and
+    the extrapolation must indicate the error. Residuals that are not white count if no other cause changes an estimate
+    by a standard error."""
     far = []
     for i, own in enumerate(tests.tails):
         if own.are_heavy(len(tests.tails)):
@@ -208,7 +209,7 @@ def _heterogeneity(
     kept = np.flatnonzero(np.tile(problem.shared_by_chains[moving], len(own)))
     before = np.concatenate([np.diag(block) for block in own])[kept]
     words = [
-        f"recordings disagree on {problem.names[p]}, {chain.name} by {{}} with the others?"
+        f"recordings disagree on {problem.names[p]}: {chain.name} differs by {{}} from the others?"
         for chain in problem.chains
         for p in moving.tolist()
     ]
@@ -218,8 +219,8 @@ def _heterogeneity(
 
 
 _Told = tuple[list[tuple[int, float]], float, Array]
-"""Numbers and sizes of an alternative and of one that tells half of the same or more; standard errors; change of the
-parameters."""
+"""Number and magnitude of an alternative and of one that explains at least half of the same; standard errors; change of
+the parameters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,9 +232,9 @@ class _Answers:
     sizes: Array
     """Least and largest, (m, 2)."""
     limits: Array
-    """Standard errors from which on each is told, (m,)."""
+    """Standard errors from which each is reported, (m,)."""
     least: Array
-    """Squares of the columns from which on each is an alternative of its own, (m,)."""
+    """Squares of the columns from which each is an alternative of its own, (m,)."""
     gram: Array
     """Products of the columns with one another, (m, m)."""
     pulls: Array
@@ -242,7 +243,7 @@ class _Answers:
     """Change of the parameters per size of each, the other way, (n_p, m)."""
 
     def strongest(self, coarse: _Answers) -> list[_Told]:
-        """What is told by this fit with steps of h/2 and one with h, or itself; each law once."""
+        """Alternatives that this fit with steps of h/2 and a fit with h, or itself, indicate; each law once."""
         found: list[_Told] = []
         fine = self
         while len(found) < _MOST:

@@ -50,9 +50,9 @@ SETTLED = 1e-4
 _CLOSE, _THERE = 30.0, 1.0
 """Promise of a step below which the whole score is worth its price; and above which it is, at the best states."""
 _NEAR = 200.0
-"""Promise from which on curvature is learnt: before, steps are so long that it is not that of the end."""
+"""Promise from which curvature is learnt: before, steps are so long that it is not that of the end."""
 _FAR = 0.5
-"""Change of a parameter, as a share of its magnitude, from which on slopes of the logarithms are found out again."""
+"""Change of a parameter, as a share of its magnitude, from which slopes of the logarithms are found out again."""
 _ROUNDED = 0.05
 """What logarithms of sizes may be below where enough digits are left, which is known no better."""
 _LONGEST = 3.0
@@ -62,7 +62,7 @@ _LITTLE = 10.0
 _GAP_SHARE = 0.02
 """What a linear step of the states may take from |r|² at a trial, as a share of what the step there promises."""
 _KEPT = 0.25
-"""Share of its promise from which on a step may be followed by one with less damping."""
+"""Share of its promise from which a step may be followed by one with less damping."""
 _ASTRAY = 1e6
 """Factor of the squares with which a step has left what is linear."""
 _FIRST = 0.1
@@ -76,7 +76,7 @@ class Search(Trials):
     Args:
         max_iterations: accepted steps at the most.
         callback: given every accepted iterate.
-        splits: True to tell sizes apart that one has in common, where the likelihood clearly prefers that.
+        splits: True to estimate a common noise standard deviation separately if the likelihood clearly prefers that.
         spared: by which factor digits fall short that a search with another step has at the same noise.
     """
 
@@ -97,7 +97,7 @@ class Search(Trials):
     """Logarithms that sizes do not fall below, (n_s,)."""
     _start: tuple[Point, Array] = field(init=False)
     _parted: Array = field(init=False, default_factory=lambda: np.zeros(0))
-    """True for the sizes that were told apart on the way, if any were."""
+    """True for noise standard deviations that the search has separated."""
     _far: float | None = field(init=False, default=None)
     """What the last step from far away has promised; None where the maximum is near."""
     _volume: tuple[Array, Array] = field(init=False, default=(np.zeros(0), np.zeros(0)))
@@ -133,7 +133,7 @@ class Search(Trials):
         return self._to_its_end(settled, began)
 
     def apart(self, sizes: tuple[NoiseSize, ...]) -> Search:
-        """The same where it has come to, with sizes that it had in common told apart."""
+        """The same search from its present point, with common noise standard deviations separated."""
         other, best = replace(self, sizes=sizes), self.best
         other.damping = self.damping
         logs, known = spread(best.logs, self.sizes, sizes), best.known if sizes == self.sizes else None
@@ -229,7 +229,7 @@ class Search(Trials):
         return self._to_its_end(settled, began, correction)
 
     def sharp(self, trial: Trial) -> Array:
-        """Logarithms of process noise from which on enough digits are left, as far as a trial tells, (n_s,)."""
+        """Smallest log-sigmas of process noise with acceptable rounding errors, from a trial, (n_s,)."""
         return sharp(self.sizes, trial.logs, trial.marginal)
 
     def _iterate(self, settled: float, correction: Array | None) -> End:
@@ -295,7 +295,10 @@ class Search(Trials):
             if promised <= settled:
                 return Status.CONVERGED, f"a step would gain less than {settled:g} of the log-likelihood"
             if promised <= ROUNDING:
-                return Status.CONVERGED, f"what a step promises, {promised:.1g} of the log-likelihood, is rounding"
+                return (
+                    Status.CONVERGED,
+                    f"the predicted gain of a step, {promised:.1g} of the log-likelihood, is within rounding errors",
+                )
         return Status.STALLED, because("no step raises the likelihood", numbered, self.best.point, self.ahead)
 
     def _step(self, matrix: Array, settled: float, exact: bool = False) -> tuple[Array | None, float]:

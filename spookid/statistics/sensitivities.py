@@ -19,7 +19,7 @@ from spookid.tables.table import Block, Table, Tabular, counted, number
 UNOBSERVED = "the data do not determine it"
 CONSTRAINED = "the constraints determine it"
 LEADS = 0.5
-"""Share of the variance from which on a number is mostly known from priors."""
+"""Share of the variance from which a number is mostly known from priors."""
 DOUBTED = 3.0
 """Standard errors are doubted if they are not those of the jackknife within this factor: with the right model and
 weights from 10^5 on it is 2.8 at most in 36 fits of a pendulum watched for 200 steps and more."""
@@ -28,7 +28,7 @@ ROBUST = 1.5
 """Errors of the block jackknife replace plain ones that they exceed by this factor."""
 
 LEAST_BLOCK = 10
-"""Steps of a block from which on its jackknife says something."""
+"""Steps of a block from which its jackknife says something."""
 
 AT_BOUND = "held at its bound"
 TIED = "the data determine it only together with {}, at a bound"
@@ -42,20 +42,20 @@ IMPULSES = "state"
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """Covariances in the space of the parameters that the data see: 0 in all directions that they do not."""
+    """Covariances in the space of the identifiable parameters: 0 in all unidentifiable directions."""
 
     covariance: Array
     """(n_p, n_p)."""
     scatter: Array
     """That of the block jackknife, (n_p, n_p)."""
     hidden: Array
-    """Unseen directions, of parameters over their magnitudes, times these magnitudes, (k, n_p)."""
+    """Unidentifiable directions, of parameters over their magnitudes, times these magnitudes, (k, n_p)."""
     magnitudes: Array
     """Of the parameters, 0 of those that are held, (n_p,)."""
     priors: Array
     """What the uncertainty of priors adds to the covariance, (n_p, n_p)."""
     raised_from: float = np.inf
-    """Ratio of the jackknife's standard error from which on it is taken."""
+    """Ratio of the jackknife's standard error from which it is taken."""
 
     def error(self, slope: Array) -> float:
         """Standard error of an expression with this slope in the parameters (n_p,); NaN if the data do not determine
@@ -69,11 +69,11 @@ class Seen:
 
     @property
     def joint(self) -> Array:
-        """Covariance of all parameters together, (n_p, n_p): what the data leave open is as much wider as the block
-        jackknife finds it in the mean of all directions that the data tell, if it does.
+        """Joint covariance of all parameters, (n_p, n_p), scaled by one factor: the mean ratio of the block jackknife
+        to the white-noise covariance over all directions that the data determine, if it exceeds one.
 
-        The jackknife's own matrix has the rank of its blocks, and errors that are raised one by one lose what is known
-        of combinations; one factor, as of a number of independent samples, keeps these.
+        The jackknife's own matrix has the rank of its blocks, and standard errors that are raised one by one lose the
+        correlations. One factor, as for a reduced number of independent samples, keeps them.
         """
         axes, sizes = _axes(self.covariance, np.where(self.magnitudes > 0, self.magnitudes, 1.0))
         over = (axes / sizes).T
@@ -131,7 +131,8 @@ def _alone(information: Array) -> Array:
 
 
 def of_priors(seen: Seen, sizes: Array) -> Array:
-    """Directions of parameters over their sizes that priors tell more of than data do, of length one, (k, n_p).
+    """Directions of parameters over their magnitudes that priors determine better than the data, of length one, (k,
+    n_p).
 
     With P = L Lᵀ the covariance, and what priors add to it P I_prior P, the eigenvectors u of Lᵀ I_prior L above a half
     are the directions L u.
@@ -277,7 +278,7 @@ class Sensitivities(Tabular):
         return [
             f"Identifiability of {counted(len(self.names), 'parameter')}",
             Table(("parameter", "std err", "reason"), rows, left=(0, 2)),
-            f"Directions are seen at {seen or 'no'} sigma for a change of 100 %.",
+            f"A change of 100 % along each parameter direction is {seen or 'no'} standard errors.",
         ]
 
     def records(self) -> Sequence[dict[str, Any]]:
@@ -314,13 +315,13 @@ def is_settled(weak: WeakDirection, of_priors: frozenset[str]) -> bool:
 
 
 def left_open(known: Sensitivities) -> tuple[WeakDirection, ...]:
-    """The weak directions that priors do not settle, the worst first."""
+    """The weakly identifiable directions that priors do not determine either, the weakest first."""
     of_priors = prior_led(known)
     return tuple(one for one in known.weak if not is_settled(one, of_priors))
 
 
 def settled_parameters(known: Sensitivities) -> tuple[str, ...]:
-    """Names of the parameters that change along weak directions that priors settle."""
+    """Names of the parameters in weakly identifiable directions that priors determine."""
     of_priors = prior_led(known)
     settled = (name for one in known.weak if is_settled(one, of_priors) for name in one.direction)
     return tuple(dict.fromkeys(settled))
@@ -346,7 +347,7 @@ class Influence:
     fixed_names: tuple[str, ...]
     """Parameters that the user fixed."""
     fixed: Array
-    """∂θ/∂(fixed parameter), (n_fixed, n_p); NaN where a fixed parameter stands in the geometry of rigid joints."""
+    """∂θ/∂(fixed parameter), (n_fixed, n_p); NaN if a fixed parameter is part of the geometry of rigid joints."""
     edges: tuple[Array, ...]
     """Per recording, the begins of its blocks and the end of the last one [s], (W + 1,)."""
     stretches: tuple[Array, ...]

@@ -34,7 +34,7 @@ _ALIKE = 0.3
 _SEEN = 1.0
 """Information in the logarithm of a size below which it is on its way to zero, if its slope is positive."""
 _FADES = 0.6
-"""Slope of the logarithm of a disturbance's size over its freedom from which on it is on its way to zero, too."""
+"""Slope of a process-noise log-sigma over its degrees of freedom from which it also counts as tending to zero."""
 INDEPENDENT = 1e-8
 """Eigenvalue of the scaled matrix of a step at least."""
 ACCEPT, ROUNDING = 1e-3, 1e-2
@@ -337,7 +337,7 @@ class Trials:
         return Trial(self.sizes, logs, states, found, before)
 
     def fitted(self, start: Point, logs: Array, most: float, gap: float) -> tuple[FittedStates, Marginal]:
-        """The states of a trial, and what they tell. ``gap``: what a linear step of the states may take from |r|²."""
+        """States of a trial and their likelihood. ``gap``: decrease of |r|² that a linear step may leave."""
         states = self.best_states(start, logs, most, gap)
         began = time.perf_counter()
         found = self.told(states, logs)
@@ -345,7 +345,7 @@ class Trials:
         return states, found
 
     def told(self, states: States, logs: Array) -> Marginal:
-        """What states tell of the parameters and of these sizes."""
+        """Marginal likelihood of the parameters and noise, and its derivatives, at given states."""
         by_name = {key: log for s, log in zip(self.sizes, logs.tolist(), strict=True) for key in s.keys}
         return marginal(states, by_name) if self.sizes else Marginal.of_squares(states.schur)
 
@@ -365,7 +365,9 @@ class Trials:
         falls = inner.status is Status.MAX_ITERATIONS and before - last > _FALLS * last
         self._unsettled = self._unsettled + 1 if falls else 0
         if self._unsettled > 1:
-            raise UnsettledStatesError(f"twice in a row states did not converge in {self.inner.max_iterations} steps")
+            raise UnsettledStatesError(
+                f"the states did not converge in {self.inner.max_iterations} steps, twice in succession"
+            )
         return States(ReducedProblem(held, inner.point), inner.point)
 
     def states_arrays(self) -> dict[str, Array]:

@@ -21,11 +21,10 @@ from spookid.tables.table import Listed
 from spookid.transcription.parameter_constraints import FreeDirections
 
 RANK = 1e-6
-"""Data do not see combinations that move the residuals by less than this share of what their parameters do alone:
-models and rounding are not as exact as that, however small the residuals are."""
+"""A combination is not identifiable if its effect on the residuals is below this share of the effects of its single
+parameters: models and arithmetic are not more accurate."""
 RESOLVED = 1e-4
-"""Share of the squared length of a parameter, or of another direction, in unseen directions from which on it is unseen:
-then it has no finite error."""
+"""Share of the squared length of a direction in unidentifiable ones from which its standard error is infinite."""
 _TINY = float(np.finfo(float).tiny)
 
 

@@ -34,7 +34,7 @@ FALSE_ALARMS = 0.01
 _FAMILIES = 4
 """Tails, alternatives, recordings, whiteness: each may raise so large a part of the false alarms."""
 _FAR = 5.0
-"""Times the noise, by the median of the residuals, from which on a sample is an outlier."""
+"""Times the noise, by the median of the residuals, from which a sample is an outlier."""
 MISSING = "missing or too much"
 """In words of an alternative: one of both is said, by the sign of its size."""
 _GROWS = 4.0
@@ -44,7 +44,7 @@ h² grows by 256."""
 
 @dataclass(frozen=True, eq=False)
 class Misfit:
-    """An alternative that the residuals speak for."""
+    """A model error that the residuals indicate."""
 
     words: str
     z: float
@@ -52,7 +52,7 @@ class Misfit:
     change: Array
     """Of the parameters to first order if the model had it, (n_p,)."""
     rival: str = ""
-    """Another one that tells half of the same or more; empty if there is none."""
+    """Another cause that explains at least half of the same effect; empty if there is none."""
 
 
 def said(words: str, unit: str, size: float) -> str:
@@ -85,8 +85,8 @@ class Tails:
         return self.count > 0 and abs(self.z) > limit(sensors)
 
     def misfit(self, coarser: Tails | None) -> Misfit:
-        """Outliers, or what the step does: a step twice as long leaves outliers what they are, as ``coarser`` tells;
-        where there is no such fit, the place between the steps does."""
+        """Outliers, or discretization error: with twice the step (``coarser``) outliers stay the same. Without such a
+        fit, the position of the samples between the steps decides."""
         by_step = self.between if coarser is None else coarser.fourth > _GROWS * self.fourth
         cause = "is the step too long?" if by_step else "outliers?"
         how_many = f"{counted(self.count, 'sample')} of {self.signal} {'is' if self.count == 1 else 'are'}"
@@ -177,13 +177,13 @@ class SerialCorrelation:
 
     @property
     def words(self) -> str:
-        """What is told of it."""
-        cause = "something lasts that the model does not have"
+        """Description of the correlation."""
+        cause = "an unmodelled effect lasts for several samples"
         if self.interpolated:
             cause += ", or the step is too long for what is between: does it stay with half of it?"
         return (
             f"those of {self.noise.removeprefix('measurement of ')} are not white (lag-{self.lag} correlation "
-            f"{self.correlation:.2f}, of white noise {self.expected:.2f}): {cause}"
+            f"{self.correlation:.2f}, for white noise {self.expected:.2f}): {cause}"
         )
 
 

@@ -120,8 +120,8 @@ class Agreement(Tabular):
             return ""
         larger = times(self.ratio, "larger", "smaller")
         return (
-            "The errors are those of the jackknife over blocks of each recording: do recordings differ by more than "
-            f"their blocks do? By standard errors, which presume white noise and are {larger}: "
+            "The test uses jackknife errors: do recordings differ by more than blocks within each recording do? "
+            f"With standard errors for white noise, which are {larger}: "
             f"{self.standard.verdict}"
         )
 

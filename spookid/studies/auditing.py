@@ -39,7 +39,7 @@ _FINE = 0.01
 _CONVERGED = 0.03
 """Standard errors that two fits may differ by because each ends where its next step promises 1e-4 of −log L."""
 _CLEAR = 5.0
-"""Times that, from which on differences may show another order than that of the stepper."""
+"""Times that, from which differences may show another order than that of the stepper."""
 
 
 @dataclass(frozen=True)
@@ -110,18 +110,18 @@ class Audit(Tabular):
         if not coarse:
             bias = "its bias is less than a standard error in each parameter."
             if self.corrected:
-                bias = "half of it changes no estimate of `solve`, extrapolated to step zero, by a standard error."
+                bias = "with half the step, no estimate of `solve` changes by a standard error."
             return f"the step {self.steps[0]:g} s is fine enough: {bias}"
         known = ", ".join(f"{d.name} ({_amount(d)})" for d in coarse if math.isfinite(d.off))
         if self.corrected:
             names = ", ".join(f"{d.name} ({_amount(d)})" for d in coarse)
             return (
-                f"the step {self.steps[0]:g} s is too coarse for {names}. The table has the changes of estimates when "
-                "it is halved. Halve it, and audit again."
+                f"the step {self.steps[0]:g} s is too coarse for {names}. The table lists how half the step changes "
+                "the estimates. Halve the step, and audit again."
             )
         other = "" if self.stepper == "variational" else ", the stepper Variational()"
         found = (
-            f"the step {self.steps[0]:g} s is too coarse for {known}; take a smaller one{other} or the extrapolated "
+            f"the step {self.steps[0]:g} s is too coarse for {known}; use a smaller step{other} or the extrapolated "
         )
         rest = ", ".join(d.name for d in coarse if not math.isfinite(d.off))
         unknown = f"Differences of {rest} between steps have no order of convergence: no extrapolation to step 0."
@@ -279,7 +279,12 @@ def _percent(drift: Drift) -> str:
 
 def begin(job: Job) -> Callable[[], Answer]:
     """The study ``audit`` of a command."""
-    return lambda: answer(audit(job.problem, job.fit), job.label, job.columns)
+
+    def work() -> Answer:
+        job.expect(4)
+        return answer(audit(job.problem, job.fit), job.label, job.columns)
+
+    return work
 
 
 def answer(audit: Audit, label: str, columns: int = WIDTH) -> Answer:
@@ -299,7 +304,7 @@ def answer(audit: Audit, label: str, columns: int = WIDTH) -> Answer:
             "verdict": audit.verdict,
         },
         audit.assumptions,
-        [f"The fit at step {h:g} s ended as {end.value}." for h, end in ends],
+        [f"The fit at step {h:g} s did not converge ({end.value})." for h, end in ends],
         {"audit.txt": audit.table(), "audit.png": pictures.drawn(figure, audit)},
         [f"{label} is not converged with the step {failed}"] if failed else [],
     )

@@ -281,12 +281,15 @@ def _ordered(models: Sequence[CrossValidation]) -> str:
             f", times {number(over)} for correlated residuals" if over > 1 else ""
         )
         return (
-            f"On recordings it was not fitted to, −2 log L of {first.name} is {first.score - first.cost:.1f} higher "
-            f"than after fitting; about {number(twice * over)} would be chance, {why}."
+            f"On recordings that were not fitted, −2 log L of {first.name} is {first.score - first.cost:.1f} higher "
+            f"than on the fitted ones. By chance, about {number(twice * over)} is expected: {why}."
         )
     if len(models) < 2:
         ratio = first.score / first.cost if first.cost > 0 else math.nan
-        return f"On recordings it was not fitted to, {first.name} costs {ratio:.2f} times as much as on its own."
+        return (
+            f"On recordings that were not fitted, the cost of {first.name} is {ratio:.2f} times that of the fitted "
+            "recording."
+        )
     if len({(m.dynamics, str(m.state_weight), m.step, m.sigmas, m.recordings) for m in models}) > 1:
         return "No verdict: the models differ in `state_weight`, step, sigma or recordings, so their scores do."
     best, *others = sorted(models, key=lambda model: model.aic if likely else model.score)
@@ -299,7 +302,7 @@ def _ordered(models: Sequence[CrossValidation]) -> str:
     parts = [f"By Akaike's criterion {best.name} is best (AIC {best.aic:.1f})"]
     for m in others:
         apart = f"{abs(m.score - best.score):.1f} {'higher' if m.score > best.score else 'lower'}{_clear(best, m)}"
-        above = f"{m.aic - best.aic:.1f} above it, and its −2 log L on recordings it was not fitted to is {apart}"
+        above = f"{m.aic - best.aic:.1f} above it, and its −2 log L on recordings that were not fitted is {apart}"
         parts.append(f"{m.name} is {above}")
     return "; ".join(parts) + "."
 

@@ -98,7 +98,12 @@ def begin(job: Job) -> Callable[[], Answer]:
         leader = leading([job.fit(case.problem, None, f"{case.name}, all recordings") for case in models])
         return [crossvalidate(case.problem, job.fit, case.name, leader) for case in models]
 
-    return lambda: answer(job.place, [judged(models) for models in sets])
+    def work() -> Answer:
+        counts = [len(case.problem.recordings) for models in sets for case in models]
+        job.expect(sum(count**2 + 2 for count in counts))  # all together, each, and each with the others' estimates
+        return answer(job.place, [judged(models) for models in sets])
+
+    return work
 
 
 def _sets(job: Job, found: Iterable[Case]) -> list[list[Case]]:

@@ -242,7 +242,10 @@ class _Plan:
         if not isinstance(criterion, str):
             judged = _named(problem, names, criterion, judged)
             left_out = []
-        said = f"Motions barely reduce the errors of {', '.join(left_out)}; the largest error is that of the others."
+        said = (
+            f"Random motions barely reduce the errors of {', '.join(left_out)}. The criterion 'largest' omits these "
+            "parameters."
+        )
         return Search(design(judged, shown), t), (said,) if left_out and criterion == "largest" else ()
 
 

@@ -234,6 +234,6 @@ def _bars(panel: Axes, errors: ExpectedErrors, shown: list[int]) -> None:
     pictures.round_ticks(panel.xaxis, 12)
     panel.set_yticks(places, [errors.names[i] for i in shown], fontsize=7)
     few = f"; the {len(shown)} largest of {len(errors.names)}" if len(shown) < len(errors.names) else ""
-    panel.set_xlabel(f"standard error [% of the parameter, of its typical size where it is zero]{few}", fontsize=8)
+    panel.set_xlabel(f"standard error [% of the parameter; if it is zero, % of its typical magnitude]{few}", fontsize=8)
     panel.tick_params(axis="x", labelsize=8)
     panel.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False)

@@ -23,15 +23,17 @@ from spookid.data.recording import Recording
 from spookid.errors import ProblemError, shown
 from spookid.estimation.fitting import at_noise
 from spookid.estimation.identifiability import a_posteriori
+from spookid.estimation.physical import predicted_quantities
 from spookid.kernels.arrays import Array, Mask
 from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.parameter import number as number_of
-from spookid.report.conclusion import assumed, inertia_coordinates
-from spookid.report.summary import SCREEN, correlated_pairs, correlation_line
-from spookid.results.result import Noise, Solution
+from spookid.report.conclusion import assumed
+from spookid.report.summary import LEGEND, bodies, correlated_pairs, correlation_line, covered
+from spookid.results.result import Derived, Noise, Solution
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.covariance import ResidualStatistics, analyse
 from spookid.statistics.marginal import NoiseSize
+from spookid.statistics.sensitivities import Sensitivities
 from spookid.statistics.variances import Variances
 from spookid.studies.simulation_start import Noises, given_sizes
 from spookid.studies.variants import Chosen, estimator_line, is_hard, raised
@@ -70,8 +72,8 @@ class ExpectedErrors(Tabular):
     """Magnitudes for relative errors: the values or, where they are zero, their typical sizes, (n,)."""
     assumptions: Mapping[str, str] = field(default_factory=dict)
     """Estimator, stepper, friction and noise in words."""
-    inner: frozenset[str] = frozenset()
-    """Names of the parameters that are coordinates of inertias."""
+    physical: Mapping[str, Derived] = field(default_factory=dict)
+    """Masses, centres of mass and moments of bodies with an unknown full inertia, with the errors after the motion."""
 
     @property
     def relative(self) -> Array:
@@ -93,7 +95,7 @@ class ExpectedErrors(Tabular):
         place, free = self._place(name), FreeDirections(self.held, self.normals)
 
         def excess(power: float) -> float:
-            found = _errors(self.names, self.known + 10**power * self.data, self.sizes, free)[0][place]
+            found = _predicted(self.names, self.known, 10**power * self.data, self.sizes, free).standard_errors[place]
             return 1.0 if math.isnan(found) else float(found) - error
 
         if excess(9.0) > 0:
@@ -111,9 +113,9 @@ class ExpectedErrors(Tabular):
         said = f"{100 * error:.3g} %" if relative else quantity(error, self.units[place])
         times = self.repetitions(name, wanted)
         if math.isinf(times):
-            return f"The error of {name} does not come below {said}, however often this motion is made."
+            return f"The error of {name} stays above {said}, however often this motion is repeated."
         if self.before[place] <= wanted:
-            return f"The error of {name} is below {said} already."
+            return f"The error of {name} is already below {said} without a motion."
         count = math.ceil(times - 1e-9)
         if count <= 1:
             return f"The error of {name} is below {said} after one run of {self.duration:g} s."
@@ -144,7 +146,10 @@ class ExpectedErrors(Tabular):
 
     def tables(self, verbose: bool = False) -> Iterator[Block]:
         """As of ``page``, without the verdict."""
-        hidden = self.inner if len(self.names) > SCREEN and not verbose else frozenset()
+        hidden = set() if verbose else covered(self.physical.values(), (), len(self.names))
+        if grids := bodies(self.physical):
+            yield from grids
+            yield LEGEND
         rows = []
         for i, name in enumerate(self.names):
             if name in hidden or name in self.reasons:
@@ -154,10 +159,6 @@ class ExpectedErrors(Tabular):
             known = _percent(before) if math.isfinite(before) else "unknown"
             rows.append((called, value, error, _percent(self.relative[i]), self.units[i], known, self._remark(i)))
         yield Table(("parameter", "value", "std. error", "rel.", "unit", "before", ""), rows, left=(0, 4, 6))
-        if hidden:
-            largest = sorted(self.relative[i] for i, name in enumerate(self.names) if name in hidden - {*self.reasons})
-            middle = f", median relative error {_percent(largest[len(largest) // 2])}" if largest else ""
-            yield f"and {counted(len(hidden), 'coordinate')} of inertias{middle}: --verbose lists them"
         yield "Standard errors: as a fit of the motion would report. before: relative error without the motion."
         yield from correlation_line(correlated_pairs(self.names, self.covariance, hidden), verbose)
         if self.reasons:
@@ -225,22 +226,24 @@ def expected_errors(
     data = (statistics.information - statistics.prior) / np.outer(scales, scales)
     values = np.array([problem.guess[p.name] for p in problem.free])
     magnitudes = np.array([magnitude(p, problem.guess[p.name]) for p in problem.free])
-    before, after = (_errors(names, matrix, magnitudes, free) for matrix in (beforehand, beforehand + data))
+    before, after = (_predicted(names, beforehand, more, magnitudes, free) for more in (np.zeros_like(data), data))
     return ExpectedErrors(
         problem.name,
         float(planned.t[-1] - planned.t[0]),
         names,
         tuple(p.unit for p in problem.free),
         values,
-        np.where(np.isnan(before[0]), math.inf, before[0]),
-        *after,
+        np.where(np.isnan(before.standard_errors), math.inf, before.standard_errors),
+        after.standard_errors,
+        after.reasons,
+        after.covariance,
         beforehand,
         data,
         free.held,
         free.normals,
         magnitudes,
         assumed(problem) if fitted is None else Chosen.by(fitted).assumed(problem),
-        inertia_coordinates(problem),
+        predicted_quantities(problem, after),
     )
 
 
@@ -371,13 +374,12 @@ def _noise(
     return Noise(size.kind, (name,), std, size.unit, value if moving else math.nan, math.nan, given=True)
 
 
-def _errors(
-    names: Sequence[str], information: Array, magnitudes: Array, free: FreeDirections
-) -> tuple[Array, Mapping[str, str], Array]:
-    """Standard errors, why some have none, and the covariance."""
+def _predicted(
+    names: Sequence[str], prior: Array, data: Array, magnitudes: Array, free: FreeDirections
+) -> Sensitivities:
+    """Uncertainty of the parameters by the information of the prior and of the data, (n, n) each."""
     n = len(names)
     none, certain = np.zeros((0, n)), Variances(np.ones(1), np.zeros((1, 1)), 1.0)
     blocks = none, np.zeros((0, n, n)), none, np.zeros((0, n, n))
-    statistics = ResidualStatistics(information, np.zeros((n, n)), information[None], certain, *blocks)
-    found = analyse(names, statistics, magnitudes, free).sensitivities
-    return found.standard_errors, found.reasons, found.covariance
+    statistics = ResidualStatistics(prior + data, prior, data[None], certain, *blocks)
+    return analyse(names, statistics, magnitudes, free).sensitivities

@@ -174,6 +174,10 @@ class Job(ABC):
             KeyboardInterrupt: once the user has interrupted.
         """
 
+    @abstractmethod
+    def expect(self, fits: int) -> None:
+        """Announce about how many fits the study makes, for a forecast of its time."""
+
     @property
     @abstractmethod
     def columns(self) -> int:

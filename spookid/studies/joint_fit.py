@@ -201,8 +201,8 @@ def _fitted(plan: JointPlan, pool: WorkerPool, first: Solution, callback: Callba
     if coarse.outcome.status is Status.CONVERGED:
         return coarse.told(extrapolated(coarse.fit, made), made)
     effect = (
-        f"The time step of {posed.step / 2:g} s is still in the estimates: the fit with twice that, which would show "
-        f"what it adds, did not converge ({coarse.outcome.detail})."
+        f"The estimates contain the discretization error of the step of {posed.step / 2:g} s: the fit with twice the "
+        f"step, which would remove it, did not converge ({coarse.outcome.detail})."
     )
     kept = Finding("step.error", (), {"step": posed.step / 2}, effect, advice="Take a smaller step.")
     return found.told(made.result, made, kept)
@@ -315,10 +315,13 @@ class _Searched:
 def _told(everyone: Everyone, outliers: int) -> Finding:
     lost_workers = everyone.pool.lost
     first = len(everyone.assembly.transcription.chains)
-    words = [f"Estimates, errors and noise are of all {everyone.count:,} recordings; motion, residuals and figures of"]
-    words += [f"the first {first}, which also determine friction widths, and the estimator where none is given."]
+    words = [
+        f"Estimates, standard errors and noise are based on all {everyone.count:,} recordings; motion, residuals, "
+        "figures,"
+    ]
+    words += [f"friction widths and the choice of the estimator on the first {first}."]
     words += [f"{outliers:,} samples that stand out from their neighbours are left out."] * (outliers > 0)
-    words += [f"Workers were lost {lost_workers} times, and their recordings done again."] * (lost_workers > 0)
+    words += [f"Workers were lost {lost_workers} times, and their recordings were fitted again."] * (lost_workers > 0)
     evidence = {"recordings": everyone.count, "left_out": outliers, "lost_workers": lost_workers}
     return Finding("fit.recordings", evidence=evidence, effect=" ".join(words))
 

@@ -292,7 +292,7 @@ def _compared(problem: Problem, motion: Measured) -> MotorEfforts:
     if len(motion.t) <= 2 * ends + 1:
         raise ProblemError(
             f"recording {recording.name!r} lasts {motion.t[-1] - motion.t[0]:.3g} s, and a cutoff of "
-            f"{problem.cutoff:g} Hz leaves nothing of it; raise the cutoff"
+            f"{problem.cutoff:g} Hz removes all of it; raise the cutoff"
         )
 
     def filtered(columns: Array) -> Array:

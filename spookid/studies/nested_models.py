@@ -90,7 +90,7 @@ class Step:
     def verdict(self) -> str:
         """In a sentence."""
         share = f"{abs(100 * self.gain):.0f} % {'less' if self.gain > 0 else 'more'}"
-        facts = f"error of predictions {share}, {self.better} of {self.recordings} recordings better"
+        facts = f"prediction error {share}, smaller on {self.better} of {self.recordings} recordings"
         word = {2: "pays", 0: "does not pay"}.get(self.likely + self.predicts, "")
         word = word or ("pays by likelihood only" if self.likely else "pays by prediction only")
         fall = f"from {self.before} −2 log L / ĉ falls by {number(self.fall, 3)} (p = {self.chance:.1g})"

@@ -1,6 +1,6 @@
 """A fit as a nonlinear program: the CasADi expressions of what ``backend="ipopt"`` evaluates by compiled code.
 
-Unknowns, rows, bounds, and which hard rows are left out because others imply them, are those of
+Unknowns, rows, bounds, and which equality constraints are left out because others imply them, are those of
 ``solvers.program.Program``. Each factor is one CasADi function, mapped over the steps, so that the size of the
 expressions does not grow with the recording.
 """
@@ -115,7 +115,7 @@ class NonlinearProgram:
     @cached_property
     def gauss_newton(self) -> dict[str, ca.Function]:
         """Option of ``ca.nlpsol`` for the Hessian 2JᵀJ of the residuals: positive semidefinite, without second
-        derivatives; hard rows are taken as linear."""
+        derivatives; equality constraints are taken as linear."""
         weight, multipliers = ca.MX.sym("lam_f"), ca.MX.sym("lam_g", len(self.lbg))
         J = ca.jacobian(self.r, self.x)
         hessian = ca.triu(2 * weight * (J.T @ J))

@@ -59,8 +59,8 @@ class ArmKnowledge:
         known = result.sensitivities
         if known.seen is None or not np.all(np.isfinite(known.seen.covariance)):
             raise ProblemError(
-                f"the results of {result.problem!r} have no joint covariance of all parameters, which errors of a "
-                "payload need; solve the problem again"
+                f"the results of {result.problem!r} have no joint covariance of all parameters, which the standard "
+                "errors of a payload need; solve the problem again"
             )
         magnitudes = np.where(known.seen.magnitudes > 0, known.seen.magnitudes, 1.0)
         root = np.hstack([root_of(known.seen.joint, magnitudes), _WIDE * known.seen.hidden.T])
@@ -103,15 +103,15 @@ class ArmKnowledge:
         own = [result.parameters[name].estimate if name in result.parameters else np.nan for name in self.names]
         if self.names != result.sensitivities.names or not np.allclose(own, self.estimates, rtol=EQUAL, atol=0):
             raise ProblemError(
-                f"the calibration is not of these results of {result.problem!r}: its parameters are others; calibrate "
-                "with these results"
+                f"the calibration belongs to other results of {result.problem!r}, with other parameters; calibrate "
+                "again with these results"
             )
 
 
 _MISFIT = 1.5
-"""What is left of a balance over what the noise of the fit lets expect, from which on something has changed."""
+"""What is left of a balance over what the noise of the fit lets expect, from which something has changed."""
 STRANGE = 4.0
-"""That from which on a run is probably not one of this arm."""
+"""That from which a run is probably not one of this arm."""
 _SURPRISE = 4.0
 """Standard deviations by which a coefficient has changed that has."""
 _WELL = 0.03
@@ -180,15 +180,19 @@ def findings_of(
     if solution.status is not Status.CONVERGED:
         yield Finding(
             "payload.arm",
-            effect=f"The fit of the arm has not converged ({solution.status.value}); the payload depends on it.",
+            effect=(
+                f"The fit of the arm did not converge ({solution.status.value}), and the payload depends on this fit."
+            ),
             advice="Solve the arm again.",
         )
     if fit.blocks < FEWEST:
         yield Finding(
             "payload.short",
             evidence={"blocks": fit.blocks},
-            effect=f"The standard errors are rough: the residuals are correlated for so long that the run has only "
-            f"{counted(fit.blocks, 'independent block')}.",
+            effect=(
+                "The standard errors are inaccurate: the residuals are correlated in time, so that the run has only "
+                f"{counted(fit.blocks, 'independent block')}."
+            ),
             advice="Take a longer run.",
         )
     if found.left_out > 0:
@@ -214,7 +218,7 @@ def _none(fit: Regression) -> Iterator[Finding]:
     errors = np.sqrt(np.diag(fit.covariance))[first]
     if np.all(np.abs(fit.estimates[first]) < special.ndtri(1 - 0.05 / (2 * len(first))) * errors):
         mass = f" (mass {uncertain(fit.estimates[0], errors[0])} kg)" if 0 in first else ""
-        yield remarked(f"There is no payload within the errors{mass}.")
+        yield remarked(f"The estimated payload is zero within its standard error{mass}.")
 
 
 def _misfit(ratios: Array, found: PayloadRows) -> Iterator[Finding]:
@@ -226,8 +230,8 @@ def _misfit(ratios: Array, found: PayloadRows) -> Iterator[Finding]:
             "payload.misfit",
             tuple(large),
             large,
-            f"The run does not fit this arm, and the estimates are no answer: residuals exceed the noise of the fit "
-            f"along {listed}.",
+            "The run does not fit the model of the arm, and the payload is not valid: residuals exceed the noise of "
+            f"the fit along {listed}.",
             "A column, a sign or a unit differs from the fit, or the payload is on another body.",
             "Compare the columns with those of the log that was fitted, and check --body.",
         )
@@ -260,7 +264,7 @@ def _changes(problem: Problem, solution: Solution, fit: Regression) -> Iterator[
         yield Finding(
             "payload.arm",
             tuple(large),
-            effect=f"Parameters of the arm differ from the fit in this run: {'; '.join(large.values())}.",
+            effect=f"In this run, parameters of the arm differ from those of its fit: {'; '.join(large.values())}.",
             advice="Calibrate with a run without a load (--known-mass 0).",
         )
 
@@ -271,7 +275,9 @@ def _impossible(fit: Regression, quantities: Mapping[str, Derived], known_mass: 
     if known_mass == 0:
         return
     if unseen:
-        yield remarked(f"The motion does not determine {', '.join(unseen)} of the payload, about the frame's origin.")
+        yield remarked(
+            f"The motion does not determine {', '.join(unseen)} of the payload about the origin of the frame."
+        )
         return
     if any(q.reason for q in quantities.values()):
         return

@@ -75,7 +75,7 @@ def fine_step(problem: Problem, recording: Recording, cutoff: float) -> float:
 
 
 def with_values(problem: Problem, recording: Recording) -> Recording:
-    """The part of a recording in which all sensors have values, and from which on all inputs have."""
+    """The part of a recording in which all sensors have values, and from which all inputs have."""
     seen = [finite_samples(recording, channel.signal)[0] for channel in problem.channels]
     acting = [finite_samples(recording, name)[0] for name in problem.model.signals if name not in recording.before]
     start = max((t[0] for t in [*seen, *acting]), default=recording.t[0])
@@ -149,8 +149,8 @@ def _inner(problem: Problem, motion: Measured) -> slice:
     ends, recording = spoiled_steps(problem.cutoff, problem.step), problem.recordings[0]
     if len(motion.t) <= 4 * ends:
         raise ProblemError(
-            f"recording {recording.name!r} lasts {number(recording.t[-1] - recording.t[0], 3)} s, of which a "
-            f"filter with a cutoff of {number(problem.cutoff)} Hz leaves too little; give a longer one, or raise the "
+            f"recording {recording.name!r} lasts {number(recording.t[-1] - recording.t[0], 3)} s, of which a filter "
+            f"with a cutoff of {number(problem.cutoff)} Hz removes too much; give a longer recording, or raise the "
             "cutoff"
         )
     return slice(ends, -ends)

@@ -288,7 +288,7 @@ def _cut(used: Recording, recording: Recording) -> list[Finding]:
     ends = [f"{number(d, 2)} s at its {where}" for d, where in ((before, "beginning"), (after, "end")) if d > 0]
     if not ends:
         return []
-    return [remarked(f"Where not all signals have values, the run is left out: {' and '.join(ends)}.")]
+    return [remarked(f"Parts of the run in which a signal has no value are not used: {' and '.join(ends)}.")]
 
 
 def _frame(problem: Problem, name: str) -> Frame:
@@ -335,7 +335,7 @@ def _at(
     if cutoff > rate / 2:
         raise ProblemError(
             f"the cutoff is {number(cutoff)} Hz, and recording {recording.name!r} has {number(rate, 3)} samples a "
-            "second: give one below half of that, with cutoff= or --cutoff"
+            "second: give a cutoff below half of this rate, with cutoff= or --cutoff"
         )
     return problem.with_(
         recordings=[recording],

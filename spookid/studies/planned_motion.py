@@ -126,7 +126,7 @@ def completed(problem: Problem, given: Recording) -> Recording:
             )
     except ProblemError as error:
         raise ProblemError(
-            f"the trajectory has no {missing[0]!r}, which does not follow from the others: {error}"
+            f"the trajectory has no {missing[0]!r}, which cannot be computed from the other signals: {error}"
         ) from None
     from scipy.interpolate import make_interp_spline  # half a second to load
 
@@ -135,7 +135,7 @@ def completed(problem: Problem, given: Recording) -> Recording:
         signal = next((s for s in _positions(problem, freedom.label) if s in given.signals), None)
         if signal is None:
             raise ProblemError(
-                f"the trajectory has no {missing[0]!r}, nor a position of {freedom.label!r} that it would follow from; "
+                f"the trajectory has neither {missing[0]!r} nor the position of {freedom.label!r} that determines it; "
                 f"it has {', '.join(given.signals)}"
             )
         samples = finite_samples(given, signal)
@@ -168,8 +168,8 @@ def _check_steady(problem: Problem, given: Recording) -> None:
                 k, unit = int(jumps[0]) + 1, freedom.coordinate.unit
                 raise ProblemError(
                     f"the trajectory makes {freedom.label!r} jump at {t[k]:.6g} s: {signal!r} changes by "
-                    f"{moved[k - 1]:.3g} {unit} to there and by {moved[k]:.3g} {unit} from there to the next sample, "
-                    "which no motor can follow; make it smooth"
+                    f"{moved[k - 1]:.3g} {unit} before this sample and by {moved[k]:.3g} {unit} after it, which no "
+                    "motor can follow; make the trajectory smooth"
                 )
 
 

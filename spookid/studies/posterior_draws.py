@@ -140,8 +140,8 @@ def randomize(problem: Problem, solution: Solution, count: int = 1000, seed: int
         found, tried = np.vstack([found, values[within]]), tried + count
         if len(found) < 1e-3 * tried:
             raise ProblemError(
-                f"of {tried} draws of {solution.problem!r} {len(found)} are within bounds and possible; the errors are "
-                "too large for a normal distribution: give priors, or record more"
+                f"of {tried} draws of {solution.problem!r} {len(found)} are within bounds and physical; the errors are "
+                "too large for a normal distribution: give priors, or record more data"
             )
     units = tuple(one.unit for one in estimates)
     accepted = found[:count]

@@ -15,7 +15,7 @@ from spookid.report.pictures import BLUE, GREY, RED
 from spookid.report.study_page import Answer
 from spookid.results.result import Solution
 from spookid.studies.job import Job, KeptFits, Source, alone, unfinished
-from spookid.studies.profiling import CRITICAL, Profile, ProfilePoint, profile, side
+from spookid.studies.profiling import CRITICAL, FITS, Profile, ProfilePoint, profile, side
 from spookid.studies.variants import estimator_line
 from spookid.studies.worker_pool import WorkerPool
 from spookid.tables.table import Block, Table, as_text, labelled, number
@@ -67,7 +67,9 @@ def begin(job: Job) -> Callable[[], Answer]:
             raise ProblemError(f"--parameter {name}: {job.label} has no free parameter {name!r}; it has {known}")
 
     def work() -> Answer:
-        solution, pool = job.fit(job.problem), WorkerPool(job.arguments.jobs or 1, job.executor)
+        pool = WorkerPool(job.arguments.jobs or 1, job.executor)
+        job.expect(1 + FITS * len(names))
+        solution = job.fit(job.problem)
         if pool.alone:
             return answer([profile(job.problem, name, job.fit, solution) for name in names], job.label)
         sides = unfinished(job.folder) / "sides"
@@ -109,7 +111,7 @@ def conclusion(profiles: Sequence[Profile]) -> str:
         return f"The linearized 95 % intervals of {holds} hold."
     rest = f"{others}: see what is said of each"
     if not holds:
-        return f"No linearized 95 % interval holds, of {rest}."
+        return f"The linearized 95 % intervals do not hold for any parameter: {rest}."
     return f"The linearized 95 % intervals hold for {holds}, but not for {rest}."
 
 

@@ -40,6 +40,8 @@ _FAR, _RISE, _TOO_FAR = 2.5, 0.6, 4.0
 """ζ at which a side ends, its rise that is sought from point to point, and ζ from which a first point is taken back."""
 _MOST_POINTS = 15
 """On one side."""
+FITS = 2 * math.ceil(_FAR / _RISE)
+"""Fits of a profile whose likelihood is that of a normal distribution."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ class Profile(Tabular):
             beaten = best.log_likelihood > center.log_likelihood + 0.01  # solvers stop at less
         if beaten:
             again = f"solve again from there (--set {self.name}={number(best.value)})"
-            return f"A fit beside the estimate {how}: the estimate is no {end}; {again}."
+            return f"A fit with another value of the parameter {how}: the estimate is not the {end}; {again}."
         if sides := [side for side, end in zip(("below", "above"), self.interval, strict=True) if math.isinf(end)]:
             return f"The data do not limit {self.name} {' or '.join(sides)}."
         if not math.isfinite(self.std_err):
@@ -129,7 +131,7 @@ class Profile(Tabular):
         if self.holds:
             return "The linearized interval holds: both agree within 10 % of their width."
         wide = f"{self.ratio:.2g} times as wide as the linearized one"
-        return f"The likelihood-ratio interval is {wide}; trust the former."
+        return f"The likelihood-ratio interval is {wide}; use the likelihood-ratio interval."
 
     @property
     def row(self) -> tuple[str, str, str]:

@@ -173,8 +173,8 @@ class Balances:
         if kept * steps.step * self.cutoff < 2 or 2 * self.cutoff * steps.step >= 1:
             raise ProblemError(
                 f"recording {recording.name!r} lasts {steps.step * (steps.count - 1):.3g} s with samples of "
-                f"{1000 * steps.step:.3g} ms, of which a filter with a cutoff of {self.cutoff:g} Hz leaves nothing; "
-                "choose another cutoff"
+                f"{1000 * steps.step:.3g} ms, of which a filter with a cutoff of {self.cutoff:g} Hz removes "
+                "everything; choose another cutoff"
             )
         moved = np.column_stack([_shown(recording, channel, steps, values) for channel in channels])
         count = np.arange(len(model.freedoms))

@@ -43,7 +43,7 @@ from spookid.tables.table import minutes
 from spookid.transcription.factor import Constant, measured_noise
 
 _SEEN, _LONG = 1.0, 10.0
-"""Time of processors after which the rest is foreseen, and from which on a warning says how long it takes [s]."""
+"""Time of processors after which the rest is foreseen, and from which a warning says how long it takes [s]."""
 
 
 @checked
@@ -105,7 +105,7 @@ def _motion(march: _March, substeps: int | None) -> Array:
         raise StepFailedError(error.step, error.residual, error.states, error.why, march.place(error.step)) from None
     if refined.left > TOLERANCE:
         warnings.warn(
-            f"simulation of {problem.name!r}: with {MOST} substeps a step the error is up to {refined.left:.1g} "
+            f"simulation of {problem.name!r}: even with {MOST} substeps per step the error is up to {refined.left:.1g} "
             "(m, rad, m/s or rad/s); take a smaller step or a wider friction_width",
             RuntimeWarning,
             stacklevel=4,
@@ -293,9 +293,8 @@ def announced(label: str, step: float, progress: Progress | None) -> Progress:
             told, whole = True, spent * len(steps) / (k + 1)
             if whole > _LONG:
                 warnings.warn(
-                    f"simulation of {label!r}: {len(steps):,} steps of {step:g} s are going to take some "
-                    f"{minutes(whole)}; if that is not meant, take a larger step or less time, and see that times are "
-                    "in seconds",
+                    f"simulation of {label!r}: {len(steps):,} steps of {step:g} s will take about {minutes(whole)}; "
+                    "to shorten it, take a larger step or a shorter duration, and check that times are in seconds",
                     RuntimeWarning,
                     stacklevel=2,
                 )

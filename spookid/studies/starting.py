@@ -89,9 +89,9 @@ def _worse(point: SweepPoint, best: SweepPoint) -> str:
     if less <= _SAME:
         return "It is as likely as the best, with other estimates: the data do not distinguish them."
     if math.isfinite(less):
-        return f"It is not the answer: its log-likelihood is {number(less, 3)} below that of the best."
+        return f"It is a local optimum: its log-likelihood is {number(less, 3)} below that of the best."
     times = point.cost.total / max(best.cost.total, 1e-300)
-    return f"It is not the answer: its cost is {number(times, 3)} times that of the best."
+    return f"It is a local minimum: its cost is {number(times, 3)} times that of the best."
 
 
 def planned(source: Source, count: int, seed: int) -> Plan:

@@ -118,7 +118,7 @@ def run_sweep(plan: Plan, store: Store | None, jobs: int | None, executor: Execu
     if executor is not None and source.path is None:
         raise ProblemError(f"{source.problem.what} cannot be sent to an executor; give the path of a problem file")
     if jobs is not None and jobs < 1:
-        raise ProblemError(f"jobs is {jobs}; give 1, 2, 3 ...")
+        raise ProblemError(f"jobs is {jobs}; give a whole number from 1 on")
     everything = grid_points(plan.axes)
     known = {i: point for i, values in enumerate(everything) if store and (point := store.get(values))}
     for point in known.values():

@@ -160,7 +160,7 @@ class Variant:
                 initial |= {one: guess for one, guess in guesses.items() if one not in self.fixed}
             elif name in known and name not in _NUMBERS and name not in _CHOICES:
                 if isinstance(value, str) or not math.isfinite(value):
-                    raise ProblemError(f"the parameter {name!r} is given {value!r}; it takes finite numbers")
+                    raise ProblemError(f"the value of the parameter {name!r} is {value!r}; give a finite number")
                 held[name] = value
             else:
                 settings[name] = _checked(name, value, known)
@@ -214,14 +214,14 @@ def drawn(
     """Initial values of a start, the same for the same seed; none for start 0, which has the problem's own.
 
     Args:
-        guesses: initial values that replace the problem's own.
+        initial values: initial values that replace the problem's own.
         held: parameters whose initial values are not wanted.
 
     Raises:
         ProblemError: for a start that is no whole number from 0 on, or an initial value of zero whose size is unknown.
     """
     if isinstance(start, str) or start < 0 or start != int(start):
-        raise ProblemError(f"start is {start!r}; it takes 0, 1, 2 ...")
+        raise ProblemError(f"start is {start!r}; give a whole number from 0 on")
     if start == 0:
         return {}
     rng = np.random.default_rng([seed, int(start)])

@@ -216,7 +216,7 @@ class Verification(Tabular):
         share = f", {100 * one.change / one.estimate:+.3g} %" if one.estimate else ""
         return (
             f"CHANGED {one.name} by {amount}{share}: z = {one.statistic:+.1f}, beyond {self.limit:.1f} ({rate}). "
-            "Other parameters that act alike may have changed instead."
+            "A parameter with a similar effect may have changed instead."
         )
 
     def blocks(self) -> list[Block]:
@@ -276,7 +276,8 @@ def verify(problem: Problem, known: Card, recording: Recording, false_alarms: fl
     likely = made.likelihood
     if made.outcome.status is not Status.CONVERGED or likely is None or likely.states is None:
         raise ProblemError(
-            f"motion and noise along {recording.name!r} were not found ({made.outcome.status.value}); check the log"
+            f"motion and noise of {recording.name!r} could not be estimated ({made.outcome.status.value}); check the "
+            "log"
         )
     corner, counted = likely.states.schur, likely.normaliser
     score = corner[:-1, -1] + (0 if counted is None else counted)

@@ -67,7 +67,8 @@ class WorkerPool:
         for number, result in self.answers(work, dict(enumerate(tasks))):
             if isinstance(result, Lost):
                 raise ProblemError(
-                    f"workers die at it, {_TRIES + 1} times now ({result.reason}); run it with one worker to see why"
+                    f"a task ended its worker {_TRIES + 1} times ({result.reason}); run it with one worker to "
+                    "find the cause"
                 )
             found[number] = result
             while told in found:
@@ -208,7 +209,7 @@ class Cluster(Executor):
     def __init__(self, client: Any, address: str) -> None:
         self._client, self._executor = client, client.get_executor(pure=False)
         self._gone = ProblemError(
-            f"the Dask scheduler at {address} is gone; with a new one, the same command continues from the kept results"
+            f"the Dask scheduler at {address} does not answer any more; the same command with a new scheduler continues"
         )
         self._running = weakref.WeakSet[Future[Any]]()
         threading.Thread(target=self._watch, daemon=True).start()

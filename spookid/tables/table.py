@@ -77,15 +77,17 @@ ESTIMATED = ("estimate", "std. error", "rel.", "95 % interval", "unit")
 """Head of the cells of an estimate."""
 
 
-def estimated(name: str, value: float, error: float, unit: str) -> tuple[str, ...]:
-    """A name, and cells of its estimate as ``ESTIMATED`` has them. Large and small numbers have their power of ten
-    beside the name."""
+def estimated(name: str, value: float, error: float, unit: str, *bounds: float) -> tuple[str, ...]:
+    """A name with the power of ten of its estimate, and cells of ``ESTIMATED``; ``bounds`` limit the interval."""
     if not (math.isfinite(value) and math.isfinite(error) and error > 0):
         return name, number(value), "", "", "", unit
     first, last = _digits(value, error)
     power = 0 if -3 <= first < _MOST_DECIMALS - 1 else first
     places, scale = min(power - last, _MOST_DIGITS + power - first), 10.0**power
-    ends = (_rounded((value + side * HALF_WIDTH * error) / scale, places - 1) for side in (-1, 1))
+    ends = (
+        max(value - HALF_WIDTH * error, *bounds[:1], -math.inf),
+        min(value + HALF_WIDTH * error, *bounds[1:], math.inf),
+    )
     share = 100 * error / abs(value) if value else math.inf
     relative = number(share, 1) if share < 0.1 else f"{share:.1f}" if share < 9.95 else f"{min(share, 100):.0f}"
     return (
@@ -93,7 +95,7 @@ def estimated(name: str, value: float, error: float, unit: str) -> tuple[str, ..
         _rounded(value / scale, places),
         _rounded(error / scale, power - last),
         f"{'> ' * (share > 100)}{relative} %",
-        " .. ".join(ends),
+        " .. ".join(_rounded(end / scale, places - 1) for end in ends),
         unit,
     )
 
@@ -247,16 +249,14 @@ def _fitted(cells: TableRow, width: int | None, indent: str) -> list[str]:
 
 
 def wrapped(text: str, width: int, label: str = "") -> list[str]:
-    """Lines of at most ``width`` columns, the first after ``label``, the others indented as far; numbers keep their
-    %."""
+    """Wrap a text, indented after ``label``, so that no line breaks between a number and its percent sign."""
     kept, indent = text.replace(" %", "\N{NO-BREAK SPACE}%"), " " * len(label)
     lines = textwrap.wrap(kept, width, initial_indent=label, subsequent_indent=indent, break_on_hyphens=False)
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines] or [label.rstrip()]
 
 
 def side_by_side(axes: Sequence[TableRow], columns: Iterable[TableRow], width: int) -> list[Table]:
-    """Columns, their headings first, as tables that fit the width, each with the ``axes`` and at least one of the
-    others."""
+    """Distribute columns, headings first, over tables that fit the width. Each table repeats the columns ``axes``."""
     groups: list[list[TableRow]] = [[]]
     room = width - sum(max(map(len, column)) + len(_GAP) for column in axes)
     for column in columns:

@@ -147,7 +147,7 @@ ROUGH = drift("d", "", (1.0, 1.2, 0.9), 0.1, 2)
 def test_the_verdict_names_what_moves() -> None:
     assert of(GOOD).verdict.startswith("the step 0.02 s is fine enough")
     assert of(GOOD, COARSE, ZERO).verdict == (
-        "the step 0.02 s is too coarse for b (+20 %), c (+0.4, 8.0 standard errors); take a smaller one, the stepper "
+        "the step 0.02 s is too coarse for b (+20 %), c (+0.4, 8.0 standard errors); use a smaller step, the stepper "
         "Variational() or the extrapolated values."
     )
     assert of(GOOD, ROUGH).verdict.startswith("Differences of d between steps have no order of convergence: ")
@@ -246,7 +246,7 @@ def test_what_solve_takes_off_is_not_called_too_coarse() -> None:
     assert abs(J.solved - TRUTH["J"]) < 3 * J.std_err
     assert J.solved == pytest.approx(rigid.solve()["J"].estimate, abs=0.05 * J.std_err)
     assert J.fine
-    assert "half of it changes no estimate of `solve`" in found.verdict
+    assert "with half the step, no estimate of `solve`" in found.verdict
 
 
 def test_fixed_parameters_are_not_audited() -> None:

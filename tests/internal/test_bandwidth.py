@@ -103,7 +103,7 @@ def test_with_it_the_step_is_off_by_the_share_that_is_told() -> None:
     (rows,) = (rows for rows in ready.transcription.residuals(states)[0][:1])
     acting = np.sqrt((SPRING**2 + (HZ * FRICTION) ** 2) / 2)
     assert np.sqrt(np.mean(rows**2)) / acting == pytest.approx(SHARE, rel=0.06)
-    assert any("0.038 s is that of the motion's bandwidth" in finding.text for finding in ready.findings)
+    assert any("0.038 s follows from the bandwidth of the motion" in finding.text for finding in ready.findings)
 
 
 def test_only_measured_efforts_ask_for_it() -> None:

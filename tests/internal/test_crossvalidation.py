@@ -223,7 +223,7 @@ def test_scores_are_what_state_estimation_with_fixed_parameters_costs(results: d
 
 def test_no_verdict_where_there_is_none(results: dict[str, CrossValidation]) -> None:
     dry, viscous = results["dry"], results["viscous"]
-    assert verdict([dry]).startswith("On recordings it was not fitted to, dry costs ")
+    assert verdict([dry]).startswith("On recordings that were not fitted, the cost of dry is ")
     assert "differ in `state_weight`" in verdict([replace(dry, state_weight=1.0), viscous])
     failed = replace(dry, scores=(replace(dry.scores[0], status=Status.STALLED), *dry.scores[1:]))
     assert verdict([failed]) == "No verdict on dry: 1 of 9 fits did not converge."
@@ -244,7 +244,7 @@ def test_without_a_weight_models_are_ordered_by_akaikes_criterion() -> None:
     text = verdict([viscous, dry])
     assert text.startswith(f"By Akaike's criterion dry is best (AIC {dry.aic:.1f}); viscous is ")
     assert "worse in 2 of 2 pairs of recordings" in text
-    assert verdict([dry]).startswith("On recordings it was not fitted to, −2 log L of dry is ")
+    assert verdict([dry]).startswith("On recordings that were not fitted, −2 log L of dry is ")
     assert "differ in `state_weight`" in verdict([dry, replace(viscous, dynamics="weight", state_weight=1.0)])
     stalled = replace(dry, together=Status.STALLED)
     assert verdict([stalled]) == "No verdict on dry: 1 of 5 fits did not converge."

@@ -127,7 +127,7 @@ def test_data_that_come_late_count_as_long_as_their_rows_are_there(engine):
     *_, prompt = known.stream(5)
     close(lag.parameters, prompt.parameters)
     assert not lag.set_data("observation", lag.first - 1, np.zeros(2))
-    with pytest.raises(ValueError, match=f"step {late.steps} is not there yet"):
+    with pytest.raises(ValueError, match=f"step {late.steps} has no data yet"):
         lag.set_data("observation", late.steps, np.zeros(2))
 
 

@@ -19,7 +19,7 @@ def test_workers_that_die_at_it_end_it_with_a_sentence() -> None:
         executor.left = 7
         assert list(WorkerPool(executor=executor).map(pow, [(i, 2) for i in range(5)])) == [0, 1, 4, 9, 16]
         executor.left = 1000
-        with pytest.raises(ProblemError, match="workers die at it, 4 times"):
+        with pytest.raises(ProblemError, match="a task ended its worker 4 times"):
             list(WorkerPool(executor=executor).map(pow, [(2, 2)]))
 
 

@@ -229,8 +229,9 @@ def test_a_run_begins_where_all_signals_have_values(folder: Path, capsys: pytest
     late = {"i_0": log.signals["i_0"].copy(), "q_2": log.signals["q_2"].copy()}
     late["i_0"][:3], late["q_2"][-2:] = np.nan, np.nan
     found = problem.payload(result, log.with_signals(**late), "flange")
-    assert "Where not all signals have values, the run is left out: 0.03 s at its beginning and 0.02 s at its end." in (
-        found.notices
+    assert (
+        "Parts of the run in which a signal has no value are not used: 0.03 s at its beginning and 0.02 s at its end."
+        in (found.notices)
     )
     assert found["mass"].estimate == pytest.approx(LOAD["mass"], abs=3 * found["mass"].std_err)
     (folder / "none.json").mkdir()

@@ -117,7 +117,7 @@ def test_the_file_comes_back_with_what_was_found(arm: Path, tmp_path: Path) -> N
     assert told["robot"] == {"name": "arm", "file": "arm.urdf", "format": "URDF"}
     with pytest.raises(ProblemError, match="is the robot's own file, which is kept"):
         robot.write(arm, values)
-    with pytest.raises(ProblemError, match="has a Parameter 'upper_alpha', for which there is no value"):
+    with pytest.raises(ProblemError, match="has a Parameter 'upper_alpha' without a value"):
         robot.write(out, {})
 
 

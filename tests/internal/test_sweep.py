@@ -197,7 +197,7 @@ def variational() -> Any:
         ({"stepper": ["euler"]}, "stepper is 'euler'; choose from spook"),
         ({"step": ["x"]}, "step is 'x'; it takes numbers"),
         ({"state_weight": ["some"]}, "state_weight is 'some'; it takes numbers or auto"),
-        ({"J": ["x"]}, "'J' is given 'x'; it takes finite numbers"),
+        ({"J": ["x"]}, "'J' is 'x'; give a finite number"),
         ({"max_iterations": [1.5]}, "max_iterations is 1.5"),
         ({"step": [0.01, -1]}, "step is -1.0; it must be a positive number"),
         ({"step": [0.01, 10]}, "swing"),

@@ -141,7 +141,8 @@ def test_data_frames() -> None:
 def test_assumptions_follow_the_settings() -> None:
     problem = pendulum_problem()
     assert (
-        assumed(problem)["Noise"] == "weight κ = 100; errors of sensors white and normal, their sizes: theta one unit"
+        assumed(problem)["Noise"]
+        == "weight κ = 100; measurement noise white and normal, standard deviations: theta one unit"
     )
     free = problem.with_(state_weight=None, stepper=Variational(), step=0.02)
     assert assumed(free)["Stepper"] == "variational, step h = 0.02 s"
@@ -180,7 +181,7 @@ _SAID = {
     "audit": "pendulum: the step 0.01 s is fine enough",
     "sweep": "All 2 points converged; the estimate that moves most is J",
     "profile": "J: The linearized interval holds",
-    "crossvalidate": "On recordings it was not fitted to, pendulum costs",
+    "crossvalidate": "On recordings that were not fitted, the cost of pendulum",
     "solve": "pendulum: converged, ",
 }
 

@@ -95,7 +95,7 @@ def test_a_sensor_that_is_followed_exactly_gets_a_notice() -> None:
     unseen = [replace(one, std=1e-13, error=math.nan) for one in solution.noise]
     sensor, effort = followed_findings(unseen, exact)
     assert sensor.text.startswith("The estimated motion follows q exactly: no noise was found")
-    assert effort.text.startswith("The estimated motion follows the measured u as if without noise")
+    assert effort.text.startswith("The noise of u is not identifiable and is estimated as zero")
     assert followed_findings([replace(one, given=True) for one in unseen], exact) == []
     assert followed_findings(unseen, solution.trajectories) == [effort]
     assert followed_findings(solution.noise, exact) == []
@@ -132,7 +132,9 @@ def test_combinations_of_loops_are_told_whatever_closes_or_it_is_said_why_not(mo
     of_motion = problem.solve()
     assert list(of_motion.base_parameters) == of_any
     (notice,) = [f.text for f in of_motion.findings if f.code == "base-parameters.limited"]
-    assert notice.startswith("Base parameters are those of the recordings, and another motion may show more")
+    assert notice.startswith(
+        "The base parameters are those of the recorded motion, and another motion may identify more"
+    )
 
     def short(*_: object) -> None:
         raise ProblemError("the recording is too short")
@@ -140,7 +142,7 @@ def test_combinations_of_loops_are_told_whatever_closes_or_it_is_said_why_not(mo
     monkeypatch.setattr(grouping, "measured", short)
     neither = problem.solve()
     assert neither.base_parameters == {}
-    assert "Base parameters of the bodies are not known: the recording is too short" in neither.notices
+    assert "The base parameters of the bodies could not be computed: the recording is too short" in neither.notices
 
 
 @pytest.mark.usefixtures("kept")
