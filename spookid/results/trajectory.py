@@ -105,10 +105,10 @@ def moments(t: Array) -> Integers:
 
 @dataclass(frozen=True, eq=False)
 class MeasuredPoses:
-    """Where the signals of one recording and the joints alone put the bodies, at the steps that an animation shows."""
+    """Where the signals of one recording and the joints alone put the bodies, at the steps that a report shows."""
 
     frames: Array
-    """(F,): numbers of the steps; none of a recording that is not animated."""
+    """(F,): numbers of the steps; none of a recording whose motion is not shown."""
     poses: Array
     """(F, n_b, 7): NaN where the signals do not determine them."""
 
