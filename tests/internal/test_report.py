@@ -27,7 +27,6 @@ from spookid.report import interactive, residual_plots, skeleton
 from spookid.report import page as report
 from spookid.results.values import Mechanism
 
-
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 
 
