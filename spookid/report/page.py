@@ -149,11 +149,11 @@ def sections(solution: Solution, robot: Sequence[Block | Tree], where: str) -> l
     tables = dict(conclusion.details(solution))
     every: dict[str, Iterable[Block | Tree]] = {
         "Warnings": _warnings(solution),
+        "Motion": _motion(solution),
+        "Fit": _fits(solution),
         "Parameters": _parameters(solution, tables),
         "Mechanism": _mechanism(solution),
-        "Motion": _motion(solution),
         "Data": _data(solution),
-        "Fit": _fits(solution),
         "The robot's file": robot,
         "Residuals": _residuals(solution, tables),
         "Correlations": _correlations(solution),
