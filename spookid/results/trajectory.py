@@ -134,7 +134,12 @@ class EffortFit(Listed):
 
 @dataclass(frozen=True, eq=False)
 class Trajectory(Tabular):
-    """Estimated motion on one recording; N steps, n_b bodies, n_o observed signals."""
+    """Estimated motion on one recording; N steps, n_b bodies, n_o observed signals.
+
+    >>> (motion,) = solution.trajectories
+    >>> motion.q.shape == (len(motion.t), 1, 7)
+    True
+    """
 
     name: str
     """The recording's."""
