@@ -118,7 +118,7 @@ def test_a_planar_body_without_an_angle_sensor_ends_with_a_status() -> None:
     assert problem.solve().status in Status
 
 
-def test_measured_poses_of_recordings_that_no_animation_shows_are_none() -> None:
+def test_measured_poses_of_recordings_that_no_report_shows_are_none() -> None:
     model, t = pendulum(viscous=Parameter("v", 0.01, lower=0)), np.arange(10) * 0.01
     runs = [Recording(t, {"angle": 0.3 * np.cos(8 * t)}, name=f"r{i}") for i in range(5)]
     sensors = [HingeAngle(model.joints[0], "angle", sigma=1e-3)]

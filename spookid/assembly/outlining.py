@@ -50,14 +50,14 @@ from spookid.results.values import (
 from spookid.transcription.transcription import Point
 
 MOST_RECORDINGS = 4
-"""Those that are animated; of others no poses are sought."""
+"""Those whose motion a report shows; of others no poses are sought."""
 _DETERMINED = 1e-3
 """Share of the largest singular value of the coordinates' effect on joints and sensors, from which these determine
 all coordinates."""
 
 
 def measured_poses(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> tuple[MeasuredPoses, ...]:
-    """On each recording, at the steps that an animation shows.
+    """On each recording, at the steps that a report shows.
 
     Args:
         point: with the estimates.

@@ -220,9 +220,10 @@ FLAGS = {
     ),
     "--out": flag("folder of results", "DIR", required=True),
     "--animate": flag(
-        "add an animation of each recording, estimated over measured: animation_0.gif ...",
+        "without effect, for scripts that have it: the page of spookid report shows the motion",
         action="store_true",
     ),
+    "--link": flag("load Plotly from the network: a page of few kilobytes instead of 5 MB", action="store_true"),
     "--plan": flag("print the stages of the fit before it, and their durations after it", action="store_true"),
     "--no-figures": flag("write numbers and summary only, which is faster", action="store_true"),
     "--strict": flag("exit status 3 for every warning", action="store_true"),
@@ -345,7 +346,7 @@ OF_COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
     "doctor": {},
     "report": {
         "directory": flag("folder that a command of spookid wrote", "DIR"),
-        **{name: FLAGS[name] for name in ("--animate", "--robot")},
+        **{name: FLAGS[name] for name in ("--link", "--animate", "--robot")},
     },
 }
 """Arguments of commands that begin with something else than a problem file."""

@@ -25,6 +25,7 @@ from spookid.data.recording import Recording
 from spookid.errors import ProblemError
 from spookid.report import export as exports
 from spookid.report import page
+from spookid.report.interactive import installed
 from spookid.results import folders
 from spookid.results.result import Solution
 from spookid.robots import Robot, ServoActuator, read, servos, write_isaac_lab
@@ -282,5 +283,10 @@ def recording_of(log: Log, stamps: str | None, problem: Problem, without: Collec
 def report(arguments: Namespace, interruption: Interruption) -> Exit:
     """Write the page of a folder of results."""
     robots = partial(section, file=arguments.robot)
-    terminal.say(f"Written to {page.write(arguments.directory, animate=arguments.animate, robots=robots)}")
+    if not (arguments.link or installed()):
+        terminal.complain(
+            "Plotly is not installed, so the page loads it from cdn.plot.ly; a page that needs no network: "
+            "pip install 'spookid[report]'"
+        )
+    terminal.say(f"Written to {page.write(arguments.directory, link=arguments.link, robots=robots)}")
     return Exit.DONE

@@ -72,13 +72,10 @@ def _solved(run: Run, job: CommandJob, aside: Connection | None, asked: Sequence
         solution, arguments = solution.changed(source=run.file.source(job.key)), run.arguments
         export.save(
             *(solution, job.folder),
-            animate=arguments.animate,
             figures=not arguments.no_figures,
             aside=aside,
             show=lambda text: run.say(solution.summary(verbose=True) if arguments.verbose else text),
         )
-        if arguments.animate and not any(job.folder.glob("*.gif")):
-            terminal.complain(f"{job.label} has no motion to animate")
         if plan is not None:
             run.say(str(plan.done(solution)))
         run.show_place(job.folder, run.file.several)

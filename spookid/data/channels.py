@@ -26,16 +26,16 @@ from spookid.records import dataclass
 
 
 class Sensor(metaclass=Checked):
-    """What one signal or several say about a state; the base of every kind. A clinometer::
+    """What one signal or several say about a state; the base of every kind. A clinometer:
 
-        class Clinometer(Sensor):
-            unit = "rad"
-
-            def __init__(self, frame, signal, sigma=None, offset=0):
-                self.frame, self.signals, self.sigma, self.offset = frame, (signal,), sigma, offset
-
-            def predicted(self, state):
-                return casadi.asin(state.axes(self.frame)[2, 0])
+    >>> class Clinometer(Sensor):
+    ...     unit = "rad"
+    ...
+    ...     def __init__(self, frame, signal, sigma=None, offset=0):
+    ...         self.frame, self.signals, self.sigma, self.offset = frame, (signal,), sigma, offset
+    ...
+    ...     def predicted(self, state):
+    ...         return ca.asin(state.axes(self.frame)[2, 0])
 
     ``predicted`` may hold Parameters. The predicted value is multiplied by ``scale``, and ``offset`` is added.
     """

@@ -54,6 +54,9 @@ class EnergyBalance(Residual):
     error along all power that moves bodies, of springs and gravity too. It adds no information; standard errors take
     account of that (see above).
 
+    >>> driven = Model([rod], [hinge], [Motor(hinge, "u", measured=True)], gravity=gravity(9.81))
+    >>> balanced = Problem("balanced", driven, observations=[JointRate(hinge, "rate")], residuals=[EnergyBalance()])
+
     Raises:
         ProblemError: when a problem is declared with it: for friction that depends on loads, contacts that switch,
             motors whose coordinate has no such sensor, or no motor.

@@ -19,16 +19,15 @@ _NEAR = np.cbrt(np.finfo(float).eps)
 
 
 class RobustLoss(ABC):
-    """Loss ρ(r²) of a sensor's residuals r over their standard deviation. ::
+    """Loss ρ(r²) of a sensor's residuals r over their standard deviation.
 
-        class PseudoHuber(RobustLoss):  # ρ = 2 (√(1 + r²) − 1)
-            def row(self, r):
-                return r * casadi.sqrt(2 / (1 + casadi.sqrt(1 + r**2)))
-
-            def residual(self, row):
-                return numpy.sign(row) * numpy.sqrt((1 + row**2 / 2) ** 2 - 1)
-
-        HingeAngle(joint, "angle", loss=PseudoHuber())
+    >>> class PseudoHuber(RobustLoss):  # ρ = 2 (√(1 + r²) − 1)
+    ...     def row(self, r):
+    ...         return r * ca.sqrt(2 / (1 + ca.sqrt(1 + r**2)))
+    ...
+    ...     def residual(self, row):
+    ...         return np.sign(row) * np.sqrt((1 + row**2 / 2) ** 2 - 1)
+    >>> sensor = HingeAngle(hinge, "angle", loss=PseudoHuber())
 
     The loss of small residuals is r², so that noise standard deviations keep their meaning.
     """

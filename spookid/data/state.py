@@ -72,7 +72,10 @@ class Motion:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """One state of a mechanism in symbols, for sensors and residuals."""
+    """One state of a mechanism in symbols, for sensors and residuals.
+
+    >>> height = Observation(lambda state: state.position(rod.frame())[2], "z")
+    """
 
     model: Model
     q: ca.SX

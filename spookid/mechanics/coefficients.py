@@ -23,6 +23,8 @@ from spookid.records import dataclass
 class Coordinate(metaclass=Checked):
     """One degree of freedom of a joint.
 
+    >>> angle = Coordinate("pitch", "rad", period=2 * np.pi)
+
     Args:
         name: name of the coordinate, for labels of joints with several.
         unit: "rad" or "m".
@@ -148,7 +150,7 @@ class Asymmetric(metaclass=Checked):
 
 @dataclass(frozen=True, eq=False)
 class Fourier(metaclass=Checked):
-    """mean + Σ_k (a_k cos 2πkx/X + b_k sin 2πkx/X), a value that varies with the coordinate x over the period X.
+    """Fourier series mean + Σ_k (a_k cos 2πkx/X + b_k sin 2πkx/X) of the coordinate x over the period X.
 
     Give it as a coefficient of friction or drag, or in an ``Effort``, as a cogging torque of seven teeth does:
     ``Effort(Fourier({7: (a_7, b_7), 14: (a_14, b_14)}))``.

@@ -61,6 +61,9 @@ class Constraint(metaclass=Checked):
 
     A subclass has either ``violation``, or ``rates`` and ``speeds``, and then ``on_velocities = True``.
 
+    >>> isinstance(Gear("gear", hinge, elbow, -3), Constraint)
+    True
+
     Raises:
         ProblemError: for a negative compliance or damping.
     """
@@ -256,7 +259,7 @@ class LinearConstraint(Constraint):
 
 @dataclass(frozen=True, eq=False)
 class Gear(LinearConstraint):
-    """b = ratio a + offset between coordinates of two joints: gears, belts, a rack and its pinion.
+    """Transmission b = ratio a + offset between coordinates of two joints: gears, belts, a rack and its pinion.
 
     Angles of a state are in (−π, π]. The equation holds through any number of turns for one angle and one length,
     and for two angles whose ratio is one of whole numbers up to 1000 (numbers of teeth); ``offset`` is then known
@@ -296,8 +299,8 @@ class Gear(LinearConstraint):
 
 @dataclass(frozen=True, eq=False)
 class Coupling(LinearConstraint):
-    """Σ r_i x_i = offset between coordinates of two joints or more, such as a differential whose two motors turn by the
-    sum and by the difference of two joints::
+    """Linear equation Σ r_i x_i = offset between coordinates of two joints or more, such as a differential whose two
+    motors turn by the sum and by the difference of two joints::
 
         Coupling("sum", {motor_a: 1, pitch: -n, roll: -n})
         Coupling("difference", {motor_b: 1, pitch: -n, roll: n})

@@ -18,7 +18,9 @@ from spookid.parameter import Parameter, is_zero
 
 
 class Viscous(Load):
-    """−b s of the rate s.
+    """Viscous friction −b s of the rate s.
+
+    >>> bearing = Hinge("bearing", GROUND.frame(), arm.frame(), loads=[Viscous(0.01)])
 
     Args:
         b: [N m s or N s/m]. If it differs by direction, the slope changes over the width of smooth friction.
@@ -40,7 +42,9 @@ class Viscous(Load):
 
 
 class Drag(Load):
-    """−d s|s| of the rate s.
+    """Drag −d s|s| of the rate s.
+
+    >>> blade = Hinge("blade", GROUND.frame(), arm.frame(), loads=[Drag(0.002)])
 
     Args:
         d: [N m s² or N s²/m²].
@@ -70,6 +74,8 @@ class Friction(Load):
     """Dry friction: Coulomb's, load-dependent, and the Stribeck effect on one of the two (4.1).
 
     If Parameters of a ``Fourier`` make the bound negative, friction drives: give its mean a lower bound.
+
+    >>> motor = Hinge("motor", GROUND.frame(), arm.frame(), loads=[Friction(coulomb=0.1, stribeck=(0.05, 2.0))])
 
     Args:
         coulomb: c [N m or N].

@@ -24,10 +24,10 @@ class GearFriction(Load):
         c + |K_m τ_m − K_e τ_e| + exp(−|s/v_s|^α) (c_s + |K_ms τ_m − K_es τ_e| + Q)
 
     Q acts where τ_m and τ_e oppose each other: Q_e τ_e² if the motor is the stronger one, else Q_m τ_m². With
-    ``viscous`` of the joint these are the friction models M1 to M6 of Duclusaud et al. (arXiv 2410.08650). ::
+    ``viscous`` of the joint these are the friction models M1 to M6 of Duclusaud et al. (arXiv 2410.08650).
 
-        Hinge(..., viscous=b, loads=[GearFriction(c, motor=K_l, external=K_l)])   # M3
-        Hinge(..., viscous=b, loads=[GearFriction(c, motor=K_m, external=K_e)])   # directional
+    >>> geared = Hinge("m3", GROUND.frame(), arm.frame(), loads=[GearFriction(0.1, motor=0.2, external=0.2)])
+    >>> geared = Hinge("directional", GROUND.frame(), arm.frame(), loads=[GearFriction(0.1, motor=0.2, external=0.3)])
 
     τ_m is the effort of motors and servos at the coordinate, τ_e that of the weight of what the joint carries, without
     inertial forces. The friction sticks in simulations and in fits with ``friction="exact"``.

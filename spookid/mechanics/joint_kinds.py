@@ -71,6 +71,8 @@ class Cylindrical(_Sliding):
     """A rod in a sleeve: it slides along the x axes of two frames and turns about them.
 
     Its coordinates are the position of the child's origin along the parent's x [m], and its angle about x [rad].
+
+    >>> sleeve = Cylindrical("sleeve", GROUND.frame(), arm.frame(), viscous=(2.0, 0.1))  # along x, about x
     """
 
     coordinates, along = (Coordinate("position", "m"), Coordinate("angle", "rad", math.tau)), (0,)
@@ -82,6 +84,8 @@ class Planar(_Sliding):
     """A puck on a table: the child's origin stays in the y-z plane of the parent, and turns about its x axis.
 
     Its coordinates are the position along y and z of the parent [m], and the angle about x [rad].
+
+    >>> puck = Planar("puck", GROUND.frame(), arm.frame())
     """
 
     coordinates, along = (Coordinate("y", "m"), Coordinate("z", "m"), Coordinate("angle", "rad", math.tau)), (1, 2)
@@ -93,6 +97,8 @@ class PinInSlot(_Sliding):
     """A pin in a straight slot: the child's origin stays on the y axis of the parent, and turns about its x axis.
 
     Its coordinates are the position along y of the parent [m], and the angle about x [rad].
+
+    >>> pin = PinInSlot("pin", GROUND.frame(), arm.frame(at=(0.1, 0, 0)))
     """
 
     coordinates, along = (Coordinate("position", "m"), Coordinate("angle", "rad", math.tau)), (1,)
@@ -104,6 +110,8 @@ class Screw(Joint):
     """A spindle and its nut: rotation about the x axes of two frames, with ``pitch`` metres along x per radian.
 
     Its one coordinate is the angle [rad]. The position along x counts its turns.
+
+    >>> spindle = Screw("spindle", GROUND.frame(), arm.frame(), pitch=0.005 / (2 * np.pi))  # 5 mm a turn
 
     Raises:
         ProblemError: for a pitch of zero, and as of ``Joint``.
@@ -151,6 +159,8 @@ class Universal(Joint):
     """A cross with two pins: a turn about x of the first frame, then one about y of the second.
 
     Its coordinates are both angles [rad]; where they are zero the frames agree.
+
+    >>> cross = Universal("cross", GROUND.frame(), arm.frame(), viscous=(0.01, 0.02))
     """
 
     coordinates = (Coordinate("angle x", "rad", math.tau), Coordinate("angle y", "rad", math.tau))
@@ -178,6 +188,8 @@ class Spherical(Joint):
     Its coordinates are the rotation vector ψ from the parent's axes to the child's [rad], its rates the angular
     velocity of the child against the parent in the child's axes, and what acts along them is a torque in these axes. A
     spring acts along ψ, which is that of its potential energy if its stiffness is one number and its rest zero.
+
+    >>> ball = Spherical("ball", GROUND.frame(), arm.frame(at=(0, 0, 0.1)), viscous=0.01)
     """
 
     coordinates = (Coordinate("x", "rad"), Coordinate("y", "rad"), Coordinate("z", "rad"))
@@ -206,7 +218,10 @@ class Spherical(Joint):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fixed(Joint):
-    """A rigid connection of two bodies. It has no coordinate, and deflects with its compliance."""
+    """A rigid connection of two bodies. It has no coordinate, and deflects with its compliance.
+
+    >>> bracket = Fixed("bracket", GROUND.frame(), arm.frame(), compliance=1e-6)
+    """
 
     coordinates = ()
     linear, angular = ("x", "y", "z"), ("xy", "xz", "yz")

@@ -40,21 +40,21 @@ class Joint(metaclass=Checked):
     """A regularized joint between two frames (Marklund et al., Appendix F); the base class of joints.
 
     A subclass says which rows vanish where it holds, which coordinates it leaves and what transform they make; rows and
-    coordinates are six together. Everything else follows: what it transmits, rates, loads, sensors, labels. A slider::
+    coordinates are six together. Everything else follows: what it transmits, rates, loads, sensors, labels. A slider:
 
-        class Slider(Joint):
-            coordinates = (Coordinate("x", "m"),)
-            linear, angular = ("y", "z"), ("xy", "xz", "yz")
-
-            def violation(self, a, b):
-                turned = (ca.dot(a.x, b.y), ca.dot(a.x, b.z), ca.dot(a.y, b.z))
-                return ca.vertcat((a.axes.T @ (b.origin - a.origin))[1:], *turned)
-
-            def position(self, a, b):
-                return ca.dot(a.x, b.origin - a.origin)
-
-            def transform(self, position):
-                return ca.vertcat(position, 0, 0), ca.SX([1, 0, 0, 0])
+    >>> class Slider(Joint):
+    ...     coordinates = (Coordinate("x", "m"),)
+    ...     linear, angular = ("y", "z"), ("xy", "xz", "yz")
+    ...
+    ...     def violation(self, a, b):
+    ...         turned = (ca.dot(a.x, b.y), ca.dot(a.x, b.z), ca.dot(a.y, b.z))
+    ...         return ca.vertcat((a.axes.T @ (b.origin - a.origin))[1:], *turned)
+    ...
+    ...     def position(self, a, b):
+    ...         return ca.dot(a.x, b.origin - a.origin)
+    ...
+    ...     def transform(self, position):
+    ...         return ca.vertcat(position, 0, 0), ca.SX([1, 0, 0, 0])
 
     All arguments except frames are numbers or expressions of Parameters; coefficients of loads are one number, or one
     for each coordinate.

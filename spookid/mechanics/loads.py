@@ -48,6 +48,8 @@ class Bound:
 
     If it differs by direction, ``load`` and ``constant`` are the means of both, and friction is between
     −(bound + lean) where the coordinate grows and bound − lean where it falls.
+
+    >>> bound = Bound(load=ca.SX(0), constant=ca.SX(0.1))  # 0.1 N m, whatever the load
     """
 
     load: ca.SX
@@ -105,13 +107,12 @@ class Efforts:
 
 
 class Load(metaclass=Checked):
-    """What acts along a joint's n coordinates; a subclass has one of the methods, and Parameters as it likes. ::
+    """What acts along a joint's n coordinates; a subclass has one of the methods, and Parameters as it likes.
 
-        class Magnet(Load):
-            def effort(self, position, rate, inputs):
-                return -k * ca.sin(3 * position)
-
-        Hinge(..., loads=[Magnet()])
+    >>> class Magnet(Load):
+    ...     def effort(self, position, rate, inputs):
+    ...         return -0.2 * ca.sin(3 * position)
+    >>> geared = Hinge("magnet", GROUND.frame(), arm.frame(), loads=[Magnet()])
 
     It takes symbols, and returns an expression of them.
     """
@@ -194,7 +195,9 @@ class Load(metaclass=Checked):
 
 
 class Spring(Load):
-    """−k (x − x₀) of the coordinate x.
+    """Spring force or torque −k (x − x₀) of the coordinate x.
+
+    >>> door = Hinge("door", GROUND.frame(), arm.frame(), loads=[Spring(0.3, rest=0.1)])
 
     Args:
         stiffness: k [N m/rad or N/m], one number or one for each coordinate.

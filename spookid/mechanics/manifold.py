@@ -29,7 +29,11 @@ def _is_part(part: object) -> bool:
 
 @dataclass(frozen=True)
 class Manifold:
-    """A product of flat coordinates and unit quaternions."""
+    """A product of flat coordinates and unit quaternions.
+
+    >>> Manifold((("flat", 3), ("rotation", 4))).ambient
+    7
+    """
 
     parts: tuple[tuple[Kind, int], ...]
     """(kind, number of coordinates) in order; a rotation has 4 coordinates and 3 tangent directions."""

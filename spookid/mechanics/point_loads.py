@@ -19,17 +19,17 @@ from spookid.parameter import symbolic
 
 
 class PointLoad(metaclass=Checked):
-    """Forces and torques at frames of bodies, in the axes of the world; the base of those that you write. A spring::
+    """Forces and torques at frames of bodies, in the axes of the world; the base of those that you write. A spring:
 
-        class Spring(PointLoad):
-            def __init__(self, a, b, stiffness):
-                self.frames, self.stiffness = (a, b), stiffness
-
-            def forces(self, at, inputs):
-                pull = self.stiffness * (at[1].origin - at[0].origin)
-                return pull, -pull
-
-        Model(..., loads=[Spring(GROUND.frame(), arm.frame(at=(0.1, 0, 0)), k)])
+    >>> class Spring(PointLoad):
+    ...     def __init__(self, a, b, stiffness):
+    ...         self.frames, self.stiffness = (a, b), stiffness
+    ...
+    ...     def forces(self, at, inputs):
+    ...         pull = self.stiffness * (at[1].origin - at[0].origin)
+    ...         return pull, -pull
+    >>> spring = Spring(GROUND.frame(), rod.frame(at=(0.1, 0, 0)), 20.0)
+    >>> sprung = Model([rod], [hinge], loads=[spring], gravity=gravity(9.81))
 
     A subclass sets ``frames`` and defines ``forces``, ``torques`` or both, with any Parameters. Of each frame it gets
     ``origin``, ``axes`` and ``velocity`` in the world, and ``omega`` in the axes of its body.
@@ -122,6 +122,8 @@ class SpringDamper(PointLoad):
 
     If the origins coincide, the force is zero.
 
+    >>> strut = SpringDamper(GROUND.frame(at=(0, 0, 1)), arm.frame(), stiffness=200, rest=0.5, damping=3)
+
     Args:
         a, b: frames of two bodies, or of a body and ``GROUND``.
         stiffness: k [N/m].
@@ -147,6 +149,8 @@ class SpringDamper(PointLoad):
 
 class PointDrag(PointLoad):
     """Drag of a point through a medium at rest: −c v − d |v| v of the velocity v of a frame's origin.
+
+    >>> flown = Model([rod], [hinge], loads=[PointDrag(rod.frame(), quadratic=0.01)], gravity=gravity(9.81))
 
     Args:
         frame: frame at whose origin it acts.
@@ -187,10 +191,10 @@ class _Given(PointLoad):
 
 
 class PointForce(_Given):
-    """A force at the origin of a frame: a constant vector, the vector times a signal, or a signal for each axis::
+    """A force at the origin of a frame: a constant vector, the vector times a signal, or a signal for each axis:
 
-        PointForce(craft.frame(at=(0, 0.1, 0)), (F, 0, 0), signals="u", axes="frame")       # a thruster
-        PointForce(tool.frame(), signals=("fx", "fy", "fz"))                                # measured in the world
+    >>> force = PointForce(arm.frame(at=(0, 0.1, 0)), (5.0, 0, 0), signals="u", axes="frame")  # a thruster
+    >>> force = PointForce(rod.frame(), signals=("fx", "fy", "fz"))  # measured in the world
 
     Args:
         frame: frame at whose origin it acts.
@@ -207,7 +211,10 @@ class PointForce(_Given):
 
 
 class PointTorque(_Given):
-    """A torque on the body of a frame [N m]; arguments as of ``PointForce``."""
+    """A torque on the body of a frame [N m]; arguments as of ``PointForce``.
+
+    >>> wheel = PointTorque(arm.frame(), (0, 0, 0.2), signals="u", axes="frame")
+    """
 
     def torques(self, at: Sequence[MovingFrame], inputs: ca.SX) -> Sequence[Any]:
         return [self._given(at[0], inputs)]

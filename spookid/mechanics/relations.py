@@ -28,6 +28,9 @@ class Relation:
     Bare relations, ``m_1 + m_2 == 3.2`` or ``c_1 <= c_2``, may be listed in a problem's ``constraints``, too. Messages
     and reports call a relation by its name, and errors name its line.
 
+    >>> m_1, m_2 = Parameter("m_1", 1.0), Parameter("m_2", 2.0)
+    >>> weighed = Relation("weighed", m_1 + m_2 == 3.2)
+
     Raises:
         ProblemError: for anything but ``==``, ``<=`` or ``>=`` between expressions of Parameters.
     """

@@ -24,10 +24,10 @@ _NUMBERS = ("torque_constant", "resistance", "supply", "back_emf", "duty_limit",
 class DCDrive:
     """A voltage drive of a DC motor without inductance: V = sat(duty) supply, i = (V − k_e s)/R, τ = k i.
 
-    Everything is felt at the joint: with a gear of ratio n, ``torque_constant`` is n times that of the motor. ::
+    Everything is felt at the joint: with a gear of ratio n, ``torque_constant`` is n times that of the motor.
 
-        DCDrive(torque_constant=k, resistance=R, supply="vin")   # a measured supply voltage
-        DCDrive(torque_constant=k, resistance=R, supply=7.4)     # a constant one
+    >>> drive = DCDrive(torque_constant=0.5, resistance=8.0, supply="vin")  # a measured supply voltage
+    >>> drive = DCDrive(torque_constant=0.5, resistance=8.0, supply=7.4)  # a constant one
 
     Args:
         torque_constant: k [N m/A or N/A].

@@ -98,8 +98,7 @@ def save(
     It appears whole or not at all; missing parents are made. An empty folder or an earlier result folder is replaced.
 
     Args:
-        animate: True to add the mechanism in motion, estimated over measured, as ``animation_0.gif`` and so on, one a
-            recording; none of a motion that is not finite. See ``spookid.report.animation``.
+        animate: deprecated and without effect: the page of ``spookid report`` shows the motion.
         figures: False to leave out the figures.
         aside: what draws the figures (``drawing``); None: this process.
         show: takes the summary before figures are waited for.
@@ -107,6 +106,9 @@ def save(
     Raises:
         ProblemError: if ``directory`` is something else, which is left as it is, or cannot be written.
     """
+    if animate:
+        message = "animate=True has no effect: spookid report shows the motion"
+        warnings.warn(message, DeprecationWarning, stacklevel=3)
     folders.check_target(directory, MARKER)  # before figures are drawn, which takes a while
     kept = beside(Path(directory).resolve(), "part")
     try:
@@ -121,10 +123,6 @@ def save(
             files |= {name: partial(_write, drawn, solution, name) for name in _shown(solution)}
         if solution.outliers:
             files["outliers.csv"] = outliers(solution).csv()
-        if animate:
-            from spookid.report import animation
-
-            files |= animation.writers(solution)
         folders.save(directory, files)
     finally:
         remove(kept)

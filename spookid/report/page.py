@@ -17,18 +17,15 @@ from spookid.errors import ProblemError
 from spookid.files import unreadable
 from spookid.registry import markers
 from spookid.report import (
-    animation,
     conclusion,
-    diagnostic_plots,
     export,
-    pictures,
-    plots,
-    skeleton,
+    interactive,
+    motion,
+    residual_plots,
     study_page,
     summary,
 )
-from spookid.report.skeleton import SYMBOLS
-from spookid.report.study_page import facts, picture, shown
+from spookid.report.study_page import facts, shown
 from spookid.results import folders
 from spookid.results.folders import Tree
 from spookid.results.result import Solution
@@ -39,17 +36,17 @@ from spookid.solvers.status import Status
 from spookid.tables.table import Block, Table, deviation, number, quantity, superscripts
 from spookid.version import __version__
 
-Films: TypeAlias = Sequence[tuple[str, str, str]]
-"""Animations: the recording, the file as an address that holds all of it, and what is drawn of the measured signals."""
 _MOST_FITS = 8
 """Recordings whose fit is drawn."""
+_MOST_DISTURBED, _MOST_COORDINATES = 2, 6
+"""Recordings whose process noise is drawn, and its coordinates."""
 _LONGEST = 40
 """Characters of a formula."""
 _STRUCTURE = (
     "Dots: residuals against time, the rate of their signal and the signal itself. Black: "
     "their mean over bins, with its 95 % interval for white noise (grey). Residuals that are noise have a mean of zero "
     "throughout; an offset throughout is the sensor's; a slope against the rate is a delay; a step where the rate "
-    "changes its sign, dry friction; a bend against the signal, a force that depends on the place. Right: their "
+    "changes its sign, dry friction; a bend against the signal, a force that depends on the place. Bars: their "
     "autocorrelation; that of white noise stays in the grey band."
 )
 PAGE = "report.html"
@@ -59,8 +56,12 @@ Robots: TypeAlias = Callable[[Solution], Sequence[Block | Tree]]
 """What is said of the robot's file that a solution was made from; nothing of one that was not."""
 
 
-def write(directory: str | os.PathLike[str], *, animate: bool = False, robots: Robots | None = None) -> Path:
-    """Write ``report.html`` into a folder of results, or into one of several such folders, and return its path."""
+def write(directory: str | os.PathLike[str], *, link: bool = False, robots: Robots | None = None) -> Path:
+    """Write ``report.html`` into a folder of results, or into one of several such folders, and return its path.
+
+    Args:
+        link: True if the page is to load Plotly from the network instead of holding it.
+    """
     folder = Path(directory)
     solutions: dict[str, Solution] = {}
     studies: list[Mapping[str, Any]] = []
@@ -73,48 +74,21 @@ def write(directory: str | os.PathLike[str], *, animate: bool = False, robots: R
         else:
             anchor = _anchor(key, len(studies), "study")
             studies.append(study_page.study(marker.parent, marker.name, key, anchor, dates[key]))
-    if animate:
-        _animate(folder, {found[key].parent: solution for key, solution in solutions.items()})
-    films = {key: _films(found[key].parent, solution) for key, solution in solutions.items()}
     files = {key: robots(solution) for key, solution in solutions.items()} if robots else {}
-    folders.write(folder / PAGE, page(solutions, dates, studies, films, files))
+    folders.write(folder / PAGE, page(solutions, dates, studies, files, link=link))
     return folder / PAGE
-
-
-def _animate(folder: Path, solutions: Mapping[Path, Solution]) -> None:
-    """Write the animations of solutions into their folders."""
-    if not solutions:
-        raise ProblemError(
-            f"{folder} holds no solution, and only estimated motion is animated; give a folder that spookid solve wrote"
-        )
-    writers = {place: animation.writers(solution) for place, solution in solutions.items()}
-    for place, files in writers.items():
-        if not files:
-            raise ProblemError(f"{place} holds no mechanism in motion to animate; solve the problem again")
-    for place, files in writers.items():
-        for name, content in files.items():
-            folders.write(place / name, content)
-
-
-def _films(folder: Path, solution: Solution) -> Films:
-    """The animations that are in a folder."""
-    found = {i: folder / animation.file_name(i) for i in range(min(len(solution.trajectories), animation.MOST))}
-    known = {i: path for i, path in found.items() if path.is_file()}
-    if not known:
-        return ()
-    sentences = {film.trajectory.name: film.sentence for film in animation.films(solution)}
-    names = {i: solution.trajectories[i].name for i in known}
-    return tuple((names[i], folders.embedded(path), sentences.get(names[i], "")) for i, path in known.items())
 
 
 def page(
     solutions: Mapping[str, Solution],
     dates: Mapping[str, str],
     studies: Sequence[Mapping[str, Any]] = (),
-    films: Mapping[str, Films] | None = None,
     robots: Mapping[str, Sequence[Block | Tree]] | None = None,
+    *,
+    link: bool = True,
 ) -> str:
-    """The page of solutions by key, with the dates of their folders, and of studies after them."""
+    """The page of solutions by key, with the dates of their folders, and of studies after them; it loads Plotly from
+    the network (``link``), or holds it."""
     environment = Environment(
         loader=PackageLoader("spookid.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
@@ -128,9 +102,7 @@ def page(
             "message": solution.message,
             "assumptions": list(conclusion.assumptions(solution).items()),
             "notices": [],
-            "sections": sections(
-                solution, (films or {}).get(key, ()), (robots or {}).get(key, ()), f"{key}, written {dates[key]}"
-            ),
+            "sections": sections(solution, (robots or {}).get(key, ()), f"{key}, written {dates[key]}"),
         }
         for i, (key, solution) in enumerate(solutions.items())
     ]
@@ -139,6 +111,7 @@ def page(
         title=results[0]["name"] if len(results) == 1 else f"{len(results)} results",
         version=__version__,
         results=results,
+        plotly=interactive.library(link) if solutions else None,
         overview=Table(("result", "conclusion"), [(str(one["key"]), str(one["conclusion"])) for one in results]),
     )
 
@@ -171,16 +144,16 @@ def _anchor(key: str, place: int, kind: str = "") -> str:
 # --- sections: a solution in words, tables and pictures ---
 
 
-def sections(solution: Solution, films: Films, robot: Sequence[Block | Tree], where: str) -> list[Tree]:
+def sections(solution: Solution, robot: Sequence[Block | Tree], where: str) -> list[Tree]:
     """All of the page about a solution, each with its title and blocks."""
     tables = dict(conclusion.details(solution))
     every: dict[str, Iterable[Block | Tree]] = {
         "Warnings": _warnings(solution),
+        "Motion": _motion(solution),
+        "Fit": _fits(solution),
         "Parameters": _parameters(solution, tables),
         "Mechanism": _mechanism(solution),
-        "Motion": _motion(solution, films),
         "Data": _data(solution),
-        "Fit": _fits(solution),
         "The robot's file": robot,
         "Residuals": _residuals(solution, tables),
         "Correlations": _correlations(solution),
@@ -214,22 +187,12 @@ def _parameters(solution: Solution, tables: dict[str, list[Block]]) -> list[Bloc
 
 
 def _mechanism(solution: Solution) -> list[Block | Tree]:
-    """Tables of its parts, and a sketch if there is a motion to show it in."""
     parts = solution.mechanism
     if parts is None:
         return ["This folder does not hold the mechanism: an earlier version wrote it. Solve the problem again."]
-    moving = [t for t in solution.trajectories[:1] if np.isfinite(t.q).all(axis=(1, 2)).any()]
-    sketches = [
-        picture(
-            pictures.embedded(skeleton.mechanism(parts, t)),
-            "Sketch of the mechanism",
-            f"The mechanism at the start of {t.name}, with later positions in pale colours: {SYMBOLS}",
-        )
-        for t in moving
-    ]
     gravity = ", ".join(number(g) for g in parts.gravity)
     note = f"Values at the estimates, with the formulas that give them. Gravity: ({gravity}) m/s²."
-    return [*sketches, *(table for table in _parts(parts) if table.rows), note]
+    return [*(table for table in _parts(parts) if table.rows), note]
 
 
 def _parts(parts: Mechanism) -> list[Table]:
@@ -254,13 +217,10 @@ def _coefficients(quantities: Sequence[Quantity]) -> str:
     return "; ".join(texts)
 
 
-def _motion(solution: Solution, films: Films) -> list[Block | Tree]:
-    blocks: list[Block | Tree] = [
-        picture(address, f"The mechanism in motion, {name}", f"{name}, as it was estimated. {words}")
-        for name, address, words in films
-    ]
-    more = animation.omitted(solution) if films else ""
-    return [*blocks, *([more] if more else [])]
+def _motion(solution: Solution) -> list[Block | Tree]:
+    scenes: list[Block | Tree] = [motion.scene(film) for film in motion.films(solution)]
+    more = motion.omitted(solution) if scenes else ""
+    return [*scenes, *([more] if more else [])]
 
 
 def _data(solution: Solution) -> list[Block | Tree]:
@@ -286,27 +246,40 @@ def _sigma(sensor: SensorOutline, solution: Solution) -> str:
 
 
 def _fits(solution: Solution) -> list[Block | Tree]:
-    """A picture for each recording, and what is said if they are too many."""
+    """A figure for each recording, and what is said if they are too many."""
     first = solution.trajectories[:_MOST_FITS]
     more = len(solution.trajectories) - len(first)
-    blocks: list[Block | Tree] = ["Orange: measured. Blue: estimated. Grey, below on a scale of its own: the residual."]
+    blocks: list[Block | Tree] = []
     for t in first:
-        drawn = pictures.embedded(plots.narrow_fit(solution, t))
-        blocks += [{"heading": t.name}, picture(drawn, f"Measured and estimated signals of {t.name}")]
+        blocks += [{"heading": t.name}, interactive.fit(t)]
     return [*blocks, *([f"{more} more recordings are in trajectory.npz."] if more else [])]
 
 
 def _residuals(solution: Solution, tables: dict[str, list[Block]]) -> list[Block | Tree]:
     blocks: list[Block | Tree] = list(tables.get("residuals", []))
-    if figure := diagnostic_plots.residual_figure(solution):
-        count, most = len(solution.trajectories[0].signals), diagnostic_plots.MOST_ROWS
+    if figures := residual_plots.residuals(solution):
+        count, most = len(solution.trajectories[0].signals), residual_plots.MOST_SIGNALS
         more = f" The first {most} of {count} signals." if count > most else ""
-        drawn = pictures.embedded(figure)
-        blocks.append(picture(drawn, "Residuals against time, rate and signal", _STRUCTURE + more))
-    blocks += [_impulses(solution), *(picture(*one) for one in diagnostic_plots.pictured(solution))]
+        blocks += [{"grid": figures}, _STRUCTURE + more]
+    blocks += [_impulses(solution), *_disturbances(solution)]
     for title in ("noise", "cost", "dry friction", "starts"):
         blocks += [{"heading": title[0].upper() + title[1:]}, *tables[title]] if title in tables else []
     return blocks
+
+
+def _disturbances(solution: Solution) -> Iterator[Tree]:
+    """Figures of the first recordings where the process noise was estimated."""
+    every = [one for one in solution.disturbance if np.isfinite(one.std_err).any()]
+    for one in every[:_MOST_DISTURBED]:
+        count, more = len(one.labels), len(every) - _MOST_DISTURBED
+        words = [f"the first {_MOST_COORDINATES} of {count} coordinates"] if count > _MOST_COORDINATES else []
+        words += [f"{more} more recordings are in trajectory.npz"] if more > 0 else []
+        caption = (
+            "Force or torque along each coordinate that the model does not have, in mean over a step, "
+            f"{one.name}, with its 95 % interval. If it repeats with the motion, a load is missing in the model."
+        )
+        caption += f" Shown: {'; '.join(words)}." if words else ""
+        yield {**interactive.disturbance(one, _MOST_COORDINATES), "caption": caption}
 
 
 def _impulses(solution: Solution) -> str:
@@ -333,5 +306,4 @@ def _correlations(solution: Solution) -> list[Block | Tree]:
 def _convergence(solution: Solution) -> list[Block | Tree]:
     noise = ", over the noise of that iteration" if solution.noise else ""
     words = f"From top to bottom: cost{noise}; distance of each parameter from its final value, scaled to 1; damping."
-    drawn: Any = pictures.embedded(plots.narrow_convergence(solution))
-    return [picture(drawn, "Cost, parameters and damping against the iteration", words)]
+    return [{**interactive.convergence(solution), "caption": words}]

@@ -6,7 +6,6 @@ Matplotlib is loaded on first use, because it takes a while.
 
 from __future__ import annotations
 
-import base64
 import io
 import textwrap
 from collections.abc import Callable, Sequence
@@ -58,11 +57,6 @@ def save(figure: Figure, path: Path) -> None:
     path.write_bytes(png(figure))
 
 
-def embedded(figure: Figure) -> str:
-    """The figure as an address that holds all of it."""
-    return f"data:image/png;base64,{base64.b64encode(png(figure, 180)).decode('ascii')}"
-
-
 def drawn(draw: Callable[P, Figure], *what: P.args, **how: P.kwargs) -> Callable[[Path], None]:
     """What writes the figure that ``draw`` makes of something, once its path is known."""
     return lambda path: save(draw(*what, **how), path)
@@ -87,19 +81,6 @@ def panels(count: int, most: int, size: tuple[float, float], text: str) -> tuple
     for panel in grid[:count]:
         panel.tick_params(labelsize=8)
     return figure, grid
-
-
-def over_time(titles: Sequence[str], above: float, each: float) -> tuple[Figure, list[Axes]]:
-    """Panels below one another with their titles."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(WIDTH, above + each * len(titles)), layout="constrained")
-    panels = list(figure.subplots(len(titles), 1, squeeze=False, sharex=True)[:, 0])
-    for panel, text in zip(panels, titles, strict=True):
-        panel.set_title(text, fontsize=9, loc="left", parse_math=False)
-        plain(panel, 8)
-    panels[-1].set_xlabel("time [s]", fontsize=9)
-    return figure, panels
 
 
 def foremost(sizes: Sequence[float], most: int | None = None) -> list[int]:

@@ -303,30 +303,6 @@ def _row(axes: Axes, y: float, estimate: Estimate) -> None:
         axes.annotate(text, (1.0, y), (10, above), va="center", fontsize=size, color=colour, parse_math=False, **style)
 
 
-# --- for the report: without what the page says in words ---
-
-
-def narrow_fit(solution: Solution, trajectory: Trajectory) -> Figure:
-    """Measured and estimated signals of one recording, with residuals."""
-    figure = fit(solution.changed(trajectories=(trajectory,)))
-    return _narrowed(figure, 0.6 + 2.4 * max(len(trajectory.signals), 1))
-
-
-def narrow_convergence(solution: Solution) -> Figure:
-    """Cost, parameters and damping against the iteration."""
-    return _narrowed(convergence(solution), 6.6)
-
-
-def _narrowed(figure: Figure, height: float) -> Figure:
-    figure.set_size_inches(pictures.WIDTH, height)
-    figure.suptitle("")
-    for legend in figure.legends:
-        legend.remove()
-    for panel in figure.axes:
-        panel.set_title("", loc="left")
-    return figure
-
-
 # --- common ---
 
 

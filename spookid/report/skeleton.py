@@ -1,4 +1,4 @@
-"""A mechanism drawn as lines from centres of mass to joints, on the plane of its motion or from the side and above."""
+"""A mechanism drawn as lines from centres of mass to joints, from the side and a little from above."""
 
 from __future__ import annotations
 
@@ -18,10 +18,6 @@ from spookid.results.trajectory import Trajectory
 from spookid.results.values import ConstraintOutline, JointOutline, Mechanism, Vector
 
 _AZIMUTH, _ELEVATION = np.radians(35.0), np.radians(20.0)
-_FLAT = 0.01
-"""Share of the largest extent of a motion below which it has none in a direction; compliant joints give a little."""
-_ALIGNED = 1 - 1e-6
-"""Cosine from which on a direction is that of an axis of the world."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,13 +26,6 @@ class View:
 
     rows: Array
     """(2, 3)."""
-    labels: tuple[str, str] = ("", "")
-    """Of the axes on paper; empty where lengths look shorter than they are."""
-
-    @property
-    def is_flat(self) -> bool:
-        """True if lengths on paper are lengths of the motion."""
-        return any(self.labels)
 
     def seen(self, points: Array) -> Array:
         """Points of the world on paper [m], (n, 3) to (2, n)."""
@@ -57,75 +46,10 @@ def oblique(parts: Mechanism) -> View:
     return View(np.array([right, up]) @ upright(np.array(parts.gravity)).as_matrix())
 
 
-def view_of(parts: Mechanism, q: Array) -> View:
-    """On the plane of a motion q (N, n_b, 7) if it has one, else oblique."""
-    gravity = np.array(parts.gravity)
-    normal = _normal(q, gravity)
-    if normal is None:
-        return oblique(parts)
-    size = np.linalg.norm(gravity)
-    down = gravity - normal * (normal @ gravity)
-    if np.isfinite(size) and np.linalg.norm(down) > 0.1 * size > 0:
-        up = -down / np.linalg.norm(down)
-    else:  # seen from above
-        world = np.eye(3)[int(np.argmax(np.abs(normal)[[2, 0, 1]]))]
-        up = np.cross(normal, np.cross(world, normal))
-        up /= np.linalg.norm(up)
-    right = np.cross(up, normal)
-    right *= np.sign(right[np.argmax(np.abs(right))])
-    return View(np.array([right, up]), (_named(right, "along the plane of motion [m]"), _named(up, "up [m]")))
-
-
-def _normal(q: Array, gravity: Array) -> Array | None:
-    """Unit vector across the plane in which all points of the bodies move, (3,); None if there is none."""
-    centres, turned = q[:, :, :3], Rotation.from_quat(np.roll(q[:, :, 3:].reshape(-1, 4), -1, axis=1))
-    ends = turned.as_matrix().reshape(*q.shape[:2], 3, 3)  # axes of the bodies in columns, a metre long
-    way = np.concatenate([(a - a[0]).reshape(-1, 3) for a in (centres, *np.moveaxis(ends, 3, 0))])
-    _, sizes, directions = np.linalg.svd(way, full_matrices=False)
-    if not sizes[0] > 0 or sizes[2] > _FLAT * sizes[0]:
-        return None
-    if sizes[1] > _FLAT * sizes[0]:
-        return np.asarray(directions[2])
-    # All moves along a line: the plane holds gravity, too, if that is across it.
-    across = np.cross(directions[0], gravity)
-    level = np.linalg.norm(across) <= 0.1 * np.linalg.norm(gravity) or not np.isfinite(across).all()
-    across = np.cross(directions[0], np.eye(3)[int(np.argmin(np.abs(directions[0])))]) if level else across
-    return np.asarray(across / np.linalg.norm(across))
-
-
-def _named(direction: Array, otherwise: str) -> str:
-    """Label of an axis on paper."""
-    for axis, name in enumerate("xyz"):
-        if abs(direction[axis]) > _ALIGNED:
-            return f"{name if direction[axis] > 0 else '−' + name} [m]"
-    return otherwise
-
-
 GROUND = "GROUND"
 
 Poses = dict[str, tuple[Array, Rotation]]
 """Centre of mass and rotation of each body, by its name."""
-
-
-@dataclass(frozen=True)
-class Style:
-    """How strongly it is drawn."""
-
-    width: float
-    """Of bodies [pt]."""
-    alpha: float
-    dots: float = 0.0
-    """Size of centres of mass [pt]."""
-    whole: bool = False
-    """True with joints and constraints."""
-    names: bool = False
-    """True with names beside them."""
-    colour: str = ""
-    """Of all bodies; empty: each has its own."""
-
-
-FULL = Style(3.0, 1.0, 8.0, whole=True, names=True)
-PALE = Style(1.0, 0.15)
 
 
 def poses_of(parts: Mechanism, q: Array) -> Poses:
@@ -159,24 +83,22 @@ def lines(parts: Mechanism, poses: Poses, arm: float = 0.0) -> list[tuple[int, A
     ]
 
 
-def draw(panel: Axes, parts: Mechanism, q: Array, view: View, style: Style, arm: float = 0.0) -> None:
-    """A mechanism at q (n_b, 7); ``arm`` as of `lines`."""
+def draw(panel: Axes, parts: Mechanism, q: Array, view: View, whole: bool) -> None:
+    """A mechanism at q (n_b, 7): whole, or its bodies alone, thin and pale."""
     poses = poses_of(parts, q)
-    for i, line in lines(parts, poses, arm):
-        colour = style.colour or _colour(i)
-        panel.plot(*view.seen(line), color=colour, linewidth=style.width, alpha=style.alpha, solid_capstyle="round")
-    for i, body in enumerate(parts.bodies if style.dots else ()):
-        colour, centre = style.colour or _colour(i), view.seen(poses[body.name][0][None])[:, 0]
-        order = 4 if style.whole else 1
-        panel.plot(*centre, "o", color=colour, markersize=style.dots, alpha=style.alpha, mew=0, zorder=order)
-        if style.names:
-            _write(panel, body.name, centre, (7, 7), color=colour)
-    if not style.whole:
+    width, alpha = (3.0, 1.0) if whole else (1.0, 0.15)
+    for i, line in lines(parts, poses):
+        panel.plot(*view.seen(line), color=_colour(i), linewidth=width, alpha=alpha, solid_capstyle="round")
+    if not whole:
         return
+    for i, body in enumerate(parts.bodies):
+        centre = view.seen(poses[body.name][0][None])[:, 0]
+        panel.plot(*centre, "o", color=_colour(i), markersize=8.0, mew=0, zorder=4)
+        _write(panel, body.name, centre, (7, 7), color=_colour(i))
     for joint in parts.hinges:
-        _joint(panel, joint, poses, view, style.names)
+        _joint(panel, joint, poses, view)
     for constraint in parts.constraints:
-        _constraint(panel, constraint, parts, poses, view, style.names)
+        _constraint(panel, constraint, parts, poses, view)
 
 
 def _colour(body: int) -> str:
@@ -191,30 +113,32 @@ def _ends(joint: JointOutline) -> list[tuple[str, Vector]]:
     return [(joint.parent, joint.parent_at), (joint.child, joint.child_at)]
 
 
-def _joint(panel: Axes, joint: JointOutline, poses: Poses, view: View, named: bool) -> None:
+def _joint(panel: Axes, joint: JointOutline, poses: Poses, view: View) -> None:
     """At its end on the child, which a slider carries along, with a line to that on the parent; a triangle stands where
     it is on the ground."""
     line = view.seen(np.stack([place(poses, *end) for end in _ends(joint)]))
     panel.plot(*line, color="black", linewidth=0.8, zorder=3)
     foot = next((end for end, (body, _) in zip(line.T, _ends(joint), strict=True) if body == GROUND), None)
     symbol(panel, joint.kind, line[:, 1], foot)
-    if named:
-        _write(panel, joint.name, line[:, 1], (7, -13), fontsize=9)
+    _write(panel, joint.name, line[:, 1], (7, -13), fontsize=9)
 
 
-def _constraint(
-    panel: Axes, constraint: ConstraintOutline, parts: Mechanism, poses: Poses, view: View, named: bool
-) -> None:
-    """A rod as a line between its ends, a gear as a broken line between its joints; others are not drawn."""
+def ends_of(constraint: ConstraintOutline, parts: Mechanism, poses: Poses) -> list[Array]:
+    """The ends of a rod, or the joints that a gear joins, (3,) each; of other constraints not two points."""
     ends = [place(poses, body, at) for body, at in zip(constraint.ties, constraint.at, strict=False)]
     for tie in () if ends else constraint.ties:
         ends += [place(poses, *_ends(j)[1]) for j in parts.hinges if tie == j.name or tie.startswith(f"{j.name} ")][:1]
+    return ends
+
+
+def _constraint(panel: Axes, constraint: ConstraintOutline, parts: Mechanism, poses: Poses, view: View) -> None:
+    """A rod as a line between its ends, a gear as a broken line between its joints; others are not drawn."""
+    ends = ends_of(constraint, parts, poses)
     if len(ends) == 2:
         line = view.seen(np.stack(ends))
         panel.plot(*line, color="black", linewidth=1.2, linestyle="-" if constraint.at else "--", zorder=3)
         panel.plot(*line, "o" if constraint.at else "", color="black", mfc="white", markersize=4, zorder=4)
-        if named:
-            _write(panel, constraint.name, line.mean(axis=1), (5, 5), fontsize=9)
+        _write(panel, constraint.name, line.mean(axis=1), (5, 5), fontsize=9)
 
 
 def scale(panel: Axes) -> None:
@@ -230,11 +154,8 @@ _MARKERS = {
     **{"Planar": "d", "Fixed": "p", "PinInSlot": "H"},
 }
 """Matplotlib's marker of each kind of joint; others are diamonds."""
-SYMBOLS = (
-    "dots are centres of mass, triangles joints on the ground; rings are hinges, squares sliders, hexagons cylinders, "
-    "crosses universal joints, saltires screws, stars balls, narrow diamonds planar joints, pentagons fixed ones; thin "
-    "lines are rods, broken ones gears. Shapes of bodies are not drawn."
-)
+SOLIDS = {"Prismatic": "square", "Screw": "cross", "Universal": "cross", "Spherical": "circle", "Hinge": "circle"}
+"""Plotly's marker in three dimensions of each kind of joint; others are diamonds."""
 
 
 def symbol(panel: Axes, kind: str, place: Array, foot: Array | None) -> None:
@@ -259,7 +180,7 @@ def mechanism(parts: Mechanism, trajectory: Trajectory) -> Figure:
     states = np.flatnonzero(np.isfinite(trajectory.q).all(axis=(1, 2)))
     moments = states[np.unique(np.linspace(0, len(states) - 1, 13).astype(int))] if len(states) else []
     for k in reversed(moments):
-        draw(panel, parts, trajectory.q[k], view, PALE if k != moments[0] else FULL)
+        draw(panel, parts, trajectory.q[k], view, whole=k == moments[0])
     panel.set_aspect("equal")
     panel.set_axis_off()
     panel.margins(0.12)

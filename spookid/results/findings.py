@@ -108,7 +108,10 @@ _RANKS = {code: rank for rank, code in enumerate(KINDS)}
 
 @dataclass(frozen=True)
 class Finding(Listed):
-    """A warning or note about a fit or the set-up of a problem."""
+    """A warning or note about a fit or the set-up of a problem.
+
+    >>> codes = [finding.code for finding in solution.findings if finding.severity == "warning"]
+    """
 
     code: str
     """Code of the kind, such as ``"residuals.autocorrelated"``: the name that programs and the documentation use."""

@@ -395,7 +395,7 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
         return figure(self, name)
 
     def save(self, directory: str | PathLike[str], *, animate: bool = False) -> None:
-        """Write the result folder, with animations if they are asked for; see ``spookid.report.export.save``."""
+        """Write the result folder; see ``spookid.report.export.save``."""
         from spookid.report.export import save
 
         save(self, directory, animate=animate)

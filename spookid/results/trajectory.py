@@ -105,10 +105,10 @@ def moments(t: Array) -> Integers:
 
 @dataclass(frozen=True, eq=False)
 class MeasuredPoses:
-    """Where the signals of one recording and the joints alone put the bodies, at the steps that an animation shows."""
+    """Where the signals of one recording and the joints alone put the bodies, at the steps that a report shows."""
 
     frames: Array
-    """(F,): numbers of the steps; none of a recording that is not animated."""
+    """(F,): numbers of the steps; none of a recording whose motion is not shown."""
     poses: Array
     """(F, n_b, 7): NaN where the signals do not determine them."""
 
@@ -134,7 +134,12 @@ class EffortFit(Listed):
 
 @dataclass(frozen=True, eq=False)
 class Trajectory(Tabular):
-    """Estimated motion on one recording; N steps, n_b bodies, n_o observed signals."""
+    """Estimated motion on one recording; N steps, n_b bodies, n_o observed signals.
+
+    >>> (motion,) = solution.trajectories
+    >>> motion.q.shape == (len(motion.t), 1, 7)
+    True
+    """
 
     name: str
     """The recording's."""

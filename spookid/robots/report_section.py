@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,14 +13,16 @@ from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.mechanics.body import RobotFile
-from spookid.report import pictures
+from spookid.report import interactive
 from spookid.report.pictures import BLUE, GREY, ORANGE
-from spookid.report.study_page import picture
 from spookid.results.folders import Tree
 from spookid.results.result import Solution
 from spookid.robots.comparing import RobotComparison
 from spookid.robots.robot import reread
-from spookid.tables.table import Block
+from spookid.tables.table import Block, labelled
+
+_MOST_JOINTS = 8
+"""Those that are drawn."""
 
 
 def section(result: Solution, file: str | None = None) -> list[Block | Tree]:
@@ -40,8 +42,7 @@ def section(result: Solution, file: str | None = None) -> list[Block | Tree]:
         if file:
             raise
         return [f"No comparison with the robot's file {path}: {error}."]
-    pictures = (picture(address, caption, caption) for caption, address in _pictures(compared).items())
-    return [*compared.blocks(), *pictures]
+    return [*compared.blocks(), *_figures(compared)]
 
 
 def _compared(result: Solution, known: RobotFile, path: Path) -> RobotComparison:
@@ -62,37 +63,27 @@ def problem_of(result: Solution) -> Problem | None:
     return problem if problem.name == result.problem else None
 
 
-def _pictures(compared: RobotComparison) -> dict[str, str]:
-    """Addresses by captions."""
+def _figures(compared: RobotComparison) -> Iterator[Tree]:
+    """Of the first joints: torques of the drives, and replays."""
     first, last = compared.versions[0], compared.versions[-1]
-    colours, found = f"Orange: measured. Grey: {first.name}. Blue: {last.name}.", dict[str, str]()
     if len(last.torques):
-        lines = compared.t, first.torques, compared.measured, last.torques
-        found[f"Torques of the drives. {colours}"] = _drawn(compared.driven, compared.efforts, *lines)
+        values = {first.name: first.torques, "measured": compared.measured, last.name: last.torques}
+        titles = list(map(labelled, compared.driven, compared.efforts))
+        yield interactive.compared(titles[:_MOST_JOINTS], compared.t, _drawn(values), "Torques of the drives")
     if len(last.replays):
-        every = compared.windows[..., None], first.replays, compared.positions, last.replays
-        lines = tuple(_apart(one) for one in every)  # type: ignore[assignment]
-        caption = f"Replays in MuJoCo, in windows. {colours} Lines that leave the panel have larger errors."
-        found[caption] = _drawn(compared.joints, compared.units, *lines)
-    return found
+        values = {first.name: first.replays, "measured": compared.positions, last.name: last.replays}
+        titles, t = list(map(labelled, compared.joints, compared.units)), _apart(compared.windows[..., None])[:, 0]
+        lines = _drawn({name: _apart(one) for name, one in values.items() if len(one)})
+        yield interactive.compared(titles[:_MOST_JOINTS], t, lines, "Replays in MuJoCo, in windows")
+
+
+def _drawn(values: Mapping[str, Array]) -> dict[str, tuple[Array, str]]:
+    """Before, measured and after, (N, n) each, those that there are with their colours."""
+    colours = zip(values.items(), (GREY, ORANGE, BLUE), strict=False)
+    return {name: (one, colour) for (name, one), colour in colours if len(one)}
 
 
 def _apart(windows: Array) -> Array:
     """Windows (k, N, n) as one series (k (N + 1), n) with a gap behind each."""
     gaps = np.full((len(windows), 1, windows.shape[2]), np.nan)
     return np.concatenate([windows, gaps], axis=1).reshape(-1, windows.shape[2])
-
-
-def _drawn(names: Sequence[str], units: Sequence[str], t: Array, before: Array, measured: Array, after: Array) -> str:
-    """The first joints, (N, n) each."""
-    titles = [f"{name} [{unit}]" for name, unit in zip(names, units, strict=True)]
-    figure, panels = pictures.over_time(titles[:8], 0.4, 1.25)
-    for i, panel in enumerate(panels):
-        if len(before):
-            panel.plot(t, before[:, i], color=GREY, linewidth=0.8)
-        panel.plot(t, measured[:, i], color=ORANGE, linewidth=1.6)
-        panel.plot(t, after[:, i], color=BLUE, linewidth=0.8)
-        low, high = np.nanmin(measured[:, i], initial=np.inf), np.nanmax(measured[:, i], initial=-np.inf)
-        if low < high < np.inf:
-            panel.set_ylim(low - 0.4 * (high - low), high + 0.4 * (high - low))
-    return pictures.embedded(figure)

@@ -53,7 +53,10 @@ _SMALLEST_DAMPING = 1e-20
 
 @dataclass(frozen=True)
 class LevenbergMarquardt(metaclass=Checked):
-    """Settings; all tolerances are free of units."""
+    """Settings of Levenberg–Marquardt; all tolerances are free of units.
+
+    >>> patient = LevenbergMarquardt(max_iterations=500)
+    """
 
     name: ClassVar[str] = "lm"
     max_iterations: int = 100

@@ -68,7 +68,7 @@ class Impulse:
 
 @dataclass(frozen=True, eq=False)
 class Equations:
-    """The equations of a step."""
+    """The equations of a step. ``OneStep`` has an example."""
 
     impulse: Impulse
     """As ``Step.impulse`` gives it."""
@@ -156,16 +156,16 @@ class Step:
 class OneStep(StateScheme["_Rows"], Stepper):
     """Base class of user-defined steppers: give ``name``, ``order`` and ``equations``.
 
-    The implicit midpoint rule::
+    The implicit midpoint rule:
 
-        class Midpoint(OneStep):
-            name, order = "midpoint", 2
-
-            def equations(self, step):
-                v = (step.v + step.v_next) / 2
-                moved = step.minus(step.q_next, step.q) / step.h - v
-                middle = step.plus(step.q, step.h / 2 * v)
-                return Equations(step.impulse(middle, v), ca.vertcat(moved, step.violation(step.q_next) / step.h))
+    >>> class Midpoint(OneStep):
+    ...     name, order = "midpoint", 2
+    ...
+    ...     def equations(self, step):
+    ...         v = (step.v + step.v_next) / 2
+    ...         moved = step.minus(step.q_next, step.q) / step.h - v
+    ...         middle = step.plus(step.q, step.h / 2 * v)
+    ...         return Equations(step.impulse(middle, v), ca.vertcat(moved, step.violation(step.q_next) / step.h))
     """
 
     rigid: ClassVar[bool] = True

@@ -36,6 +36,11 @@ _dgesv = lapack.dgesv
 class StepFailedError(ArithmeticError):
     """A step has no solution that Newton's method finds; ``states`` holds the motion up to it.
 
+    >>> try:
+    ...     made = problem.simulate({"J": 0.02}, 1.0, {"hinge": 0.5})
+    ... except StepFailedError as error:
+    ...     print(len(error.states))
+
     Args:
         why: name of a quantity that is not finite; else empty.
         place: place for messages, such as the time of the step.

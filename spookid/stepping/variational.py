@@ -72,7 +72,10 @@ from spookid.transcription.factor import Factor, Group, Kind
 @dataclass(frozen=True)
 class Variational(Stepper):
     """Variational time stepper of second order with rigid joints; positions and multipliers are unknowns. The
-    default."""
+    default.
+
+    >>> exact = problem.with_(stepper=Variational())
+    """
 
     name = "variational"
     order = 2

@@ -96,6 +96,8 @@ Box = Sequence[tuple[float, float]]
 class MotionLimits(metaclass=Checked):
     """Limits of a planned motion by the labels of coordinates, which are the names of hinges and sliders.
 
+    >>> limits = MotionLimits(position={"hinge": (-1.0, 1.0)}, rate={"hinge": 3.0})
+
     Args:
         position: (lower, upper) [rad or m].
         rate: largest size [rad/s or m/s].

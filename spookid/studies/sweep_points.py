@@ -209,7 +209,11 @@ class SweepPoint(Listed):
 
 @dataclass(frozen=True, repr=False)
 class Sweep(Tabular):
-    """A problem solved at every point of a grid."""
+    """A problem solved at every point of a grid.
+
+    >>> [axis.name for axis in sweep(problem, {"step": [0.01, 0.02]}, jobs=1).axes]
+    ['step']
+    """
 
     problem: str
     axes: tuple[Axis, ...]

@@ -33,7 +33,7 @@ from spookid import (
 from spookid.assembly.assembly import assemble
 from spookid.mechanics.joint_coordinates import JointCoordinates, Projection
 from spookid.mechanics.kinematics import place
-from spookid.report import diagnostic_plots
+from spookid.report import interactive
 from spookid.statistics.condensing import Condensed, linearize
 from spookid.studies.simulation_start import random_impulses
 from spookid.transcription.parameter_constraints import FreeDirections
@@ -243,8 +243,9 @@ def test_measured_efforts_are_no_disturbance():
     found = solution.disturbance[0]
     assert found.labels == ("elbow",)
     assert np.isfinite(found.std_err[1:-1]).all()
-    drawn = diagnostic_plots.disturbance_figure(found).axes
-    assert [panel.get_title("left") for panel in drawn] == ["elbow"]
+    layout = interactive.disturbance(found, 6)["figure"]["layout"]
+    assert layout["yaxis"]["title"]["text"].startswith("elbow [")
+    assert "yaxis2" not in layout
     assert list(found.records()[3]) == ["t", "elbow", "elbow std_err"]
     assert "not known" not in str(found)
 

@@ -245,7 +245,7 @@ def test_of_many_parameters_those_that_go_farthest_are_named() -> None:
     s = solution()
     ways = [{f"wrist_link_{i:02}_{'viscous_' * 5}": 1.0 + i * k for i in range(90)} for k in (0.1, 0.0)]
     steps = tuple(replace(s.history[0], iteration=k, parameters=way) for k, way in enumerate(ways))
-    figure = drawn(plots.narrow_convergence(replace(s, history=steps)))
+    figure = drawn(plots.convergence(replace(s, history=steps)))
     named = [text.get_text() for text in figure.axes[1].get_legend().get_texts()]
     assert [name[11:13] for name in named[:-1]] == [f"{i}" for i in range(78, 90)]
     assert named[-1] == "78 that go less far"

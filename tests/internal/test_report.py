@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import math
 import re
 import shutil
+import subprocess
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +23,11 @@ from solutions import awkward, estimated, pendulum_problem, solution
 from spookid import Finding, ProblemError, Solution, Status, load
 from spookid.__main__ import main
 from spookid.assembly.outlining import mechanism
-from spookid.report import diagnostic_plots, skeleton
+from spookid.report import interactive, residual_plots, skeleton
 from spookid.report import page as report
 from spookid.results.values import Mechanism
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 
 
 class Page(HTMLParser):
@@ -50,7 +56,7 @@ class Page(HTMLParser):
         assert self._open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if self._open and self._open[-1] != "style":
+        if self._open and self._open[-1] not in ("style", "script"):
             self.words.append(data)
 
     def values(self, tag: str, name: str) -> list[str]:
@@ -123,21 +129,57 @@ def test_noise_that_was_estimated_has_its_table() -> None:
     assert "Noise noise" not in Page(usual()).text
 
 
+def figures(html: str) -> list[dict[str, Any]]:
+    """What Plotly is to draw."""
+    found = re.findall(r'<script type="application/json">(.*?)</script>', html, re.DOTALL)
+    return [json.loads(text) for text in found]
+
+
+def numbers(of: dict[str, str]) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(of["bdata"]), "<f4")
+
+
 def test_the_page_needs_nothing_but_itself() -> None:
-    html = usual()
+    pytest.importorskip("plotly")
+    html = report.page({"s0": solution()}, {"s0": "today"}, link=False)
     parsed = Page(html)
-    assert "<script" not in html
-    assert "url(" not in html
-    assert "@import" not in html
+    assert parsed.values("script", "src") == []
+    assert "@import" not in usual()
     assert parsed.values("link", "href") == []
-    addresses = parsed.values("img", "src")
-    assert len(addresses) == 4
-    assert all(address.startswith(("data:image/svg+xml;base64,", "data:image/png;base64,")) for address in addresses)
-    assert len(parsed.values("img", "alt")) == 4
-    assert "Residuals against time, rate and signal" in parsed.values("img", "alt")
+    assert parsed.values("img", "src") == []
+    assert "plotly.js v" in html
     assert 'name="viewport"' in html
     assert "@media print" in html
     assert "@media screen and (max-width" in html
+
+
+def test_figures_have_what_the_solution_holds() -> None:
+    assert len(figures(usual())) == len(Page(usual()).values("div", "aria-label")) == 7
+    motion, fit, *_ = figures(usual())
+    assert [trace["name"] for trace in fit["data"]] == ["measured", "estimated", "residual: measured less estimated"]
+    (t,) = solution().trajectories
+    known = np.isfinite(t.observed[:, 0])
+    np.testing.assert_allclose(numbers(fit["data"][0]["y"]), t.observed[known, 0], rtol=1e-6)
+    np.testing.assert_allclose(numbers(fit["data"][1]["y"]), t.predicted[:, 0], rtol=1e-6)
+    assert {trace["name"] for trace in motion["data"]} >= {"rod", "measured", "joints"}
+
+
+def test_a_page_can_load_plotly_and_does_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    address = f"https://cdn.plot.ly/plotly-{interactive.VERSION}.min.js"
+    monkeypatch.setattr(interactive, "installed", lambda: False)
+    for link in (True, False):
+        parsed = Page(report.page({"s0": solution()}, {"s0": "today"}, link=link))
+        assert parsed.values("script", "src") == [address]
+        assert len(parsed.values("script", "integrity")) == 1
+
+
+def test_what_a_page_loads_is_what_the_package_has() -> None:
+    pytest.importorskip("plotly")
+    found = interactive.library(False)["code"]
+    if f"plotly.js v{interactive.VERSION}\n" not in found[:200]:
+        pytest.skip("another version of Plotly is installed")
+    digest = base64.b64encode(hashlib.sha256(found.encode()).digest()).decode()
+    assert interactive.library(True)["integrity"] == f"sha256-{digest}"
 
 
 @pytest.mark.usefixtures("drawn")
@@ -151,7 +193,7 @@ def test_odd_names_and_numbers_that_are_not_finite_are_shown_as_they_are() -> No
     parsed = page(s)
     assert "<b>a & b</b>" in parsed.words
     assert "<script>" in parsed.text
-    assert parsed.values("script", "src") == []
+    assert len(parsed.values("script", "src")) == 1
     assert "Deterministic dynamics: the motion obeys the mechanics." in parsed.text
     assert "FAILED at the initial values" in parsed.text
 
@@ -196,8 +238,8 @@ def test_several_results_share_a_page() -> None:
 def test_of_many_recordings_the_first_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "_MOST_FITS", 1)
     parsed = page(solution(2))
-    assert "Measured and estimated signals of release 0" in parsed.values("img", "alt")
-    assert "Measured and estimated signals of release 1" not in parsed.values("img", "alt")
+    assert "Measured and estimated signals of release 0" in parsed.values("div", "aria-label")
+    assert "Measured and estimated signals of release 1" not in parsed.values("div", "aria-label")
     assert "1 more recordings are in trajectory.npz." in parsed.text
 
 
@@ -208,29 +250,29 @@ def test_correlation_of_series() -> None:
     rng = np.random.default_rng(0)
     white = rng.normal(size=4000)
     smooth = np.convolve(white, [1.0, 1.0], "valid")  # correlation 1/2 at lag 1, 0 beyond
-    assert diagnostic_plots.correlation([smooth], 1) == pytest.approx(0.5, abs=0.05)
-    assert diagnostic_plots.correlation([smooth[:2000], smooth[2000:]], 2) == pytest.approx(0.0, abs=0.05)
+    assert residual_plots.correlation([smooth], 1) == pytest.approx(0.5, abs=0.05)
+    assert residual_plots.correlation([smooth[:2000], smooth[2000:]], 2) == pytest.approx(0.0, abs=0.05)
     smooth[::7] = np.nan
-    assert diagnostic_plots.correlation([smooth], 1) == pytest.approx(0.5, abs=0.06)
-    assert math.isnan(diagnostic_plots.correlation([np.full(5, np.nan)], 1))
+    assert residual_plots.correlation([smooth], 1) == pytest.approx(0.5, abs=0.06)
+    assert math.isnan(residual_plots.correlation([np.full(5, np.nan)], 1))
 
 
 def test_residuals_stand_against_time_rate_and_signal() -> None:
     s = estimated(2)
-    figure = diagnostic_plots.residual_figure(s)
-    assert figure is not None
-    time, rate, place, _ = figure.axes
-    labels = [axes.get_xlabel() for axes in figure.axes[:3]]
-    assert labels == ["time [s]", "rate of theta [rad/s]", "theta [rad]"]
-    assert time.get_ylabel() == "theta\nresidual [sigma]"
-    assert [text.get_text() for text in figure.legends[0].get_texts()[:2]] == [" release 0", " release 1"]
+    found = [block["figure"] for block in residual_plots.residuals(s)]
+    assert len(found) == 4
+    labels = [figure["layout"]["xaxis"]["title"]["text"] for figure in found]
+    assert labels == ["time [s]", "rate of theta [rad/s]", "theta [rad]", "lag [steps]"]
+    assert found[0]["layout"]["yaxis"]["title"]["text"] == "residual of theta [sigma]"
+    assert [trace["name"] for trace in found[0]["data"][:2]] == ["release 0", "release 1"]
     first = s.trajectories[0]
     known = np.isfinite(first.observed[:, 0])
     expected = (first.observed - first.predicted)[known, 0] / s.noise[1].std
     along = first.t, np.gradient(first.predicted[:, 0], first.t), first.predicted[:, 0]
-    for axes, x in zip((time, rate, place), along, strict=True):
-        dots = axes.lines[0].get_xydata()
-        np.testing.assert_allclose(dots, np.column_stack([x[known], expected]), atol=1e-12)
+    for figure, x in zip(found[:3], along, strict=True):
+        dots = figure["data"][0]
+        np.testing.assert_allclose(numbers(dots["x"]), x[known], atol=1e-6)
+        np.testing.assert_allclose(numbers(dots["y"]), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_what_a_sensor_lacks_shows_in_the_means() -> None:
@@ -238,12 +280,11 @@ def test_what_a_sensor_lacks_shows_in_the_means() -> None:
     (t,) = s.trajectories
     rate = np.gradient(t.predicted[:, 0], t.t)
     late = replace(s, trajectories=(replace(t, observed=t.predicted - 0.01 * rate[:, None]),))
-    figure = diagnostic_plots.residual_figure(late)
-    assert figure is not None
-    x, y = figure.axes[1].lines[-1].get_data()
-    np.testing.assert_allclose(y * s.noise[1].std, -0.01 * x, rtol=1e-6, atol=1e-9)
+    means = residual_plots.residuals(late)[1]["figure"]["data"][-1]
+    x, y = numbers(means["x"]), numbers(means["y"])
+    np.testing.assert_allclose(y * s.noise[1].std, -0.01 * x, rtol=1e-4, atol=1e-7)
     blind = replace(t, observed=np.full_like(t.observed, np.nan))
-    assert diagnostic_plots.residual_figure(replace(s, trajectories=(blind,))) is None
+    assert residual_plots.residuals(replace(s, trajectories=(blind,))) == []
 
 
 def test_of_many_signals_the_first_are_drawn() -> None:
@@ -252,10 +293,28 @@ def test_of_many_signals_the_first_are_drawn() -> None:
     many = {"signals": tuple("abcdefgh"), "units": ("m",) * 8, "periods": (None,) * 8}
     columns = {name: np.tile(getattr(t, name), 8) for name in ("observed", "samples", "predicted")}
     wide = replace(t, **columns, **many)
-    figure = diagnostic_plots.residual_figure(replace(s, trajectories=(wide,)))
-    assert figure is not None
-    assert len(figure.axes) == 4 * diagnostic_plots.MOST_ROWS
-    assert figure.axes[0].get_ylabel() == "a\nresidual [mm]"
+    found = residual_plots.residuals(replace(s, trajectories=(wide,)))
+    assert len(found) == 4 * residual_plots.MOST_SIGNALS
+    assert found[0]["figure"]["layout"]["yaxis"]["title"]["text"] == "residual of a [mm]"
+
+
+def test_hostile_names_are_text_in_figures() -> None:
+    s = solution()
+    (t,) = s.trajectories
+    bad = "</script><script>alert(1)</script><b>"
+    hostile = replace(s, trajectories=(replace(t, name=bad, signals=(bad,)),), problem=bad)
+    html = report.page({bad: hostile}, {bad: "today"})
+    assert "alert(1)</script>" not in html
+    assert len(Page(html).values("script", "src")) == 1
+    (title,) = [figure["layout"]["yaxis"]["title"]["text"] for figure in figures(html)[1:2]]
+    assert title == "&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;&lt;b&gt; [rad]"
+
+
+def test_lines_have_gaps_where_numbers_are_missing() -> None:
+    x, y = np.arange(6.0), np.array([0, 1, np.nan, np.nan, 4, 5])
+    line = interactive.curve(x, y, "a", "black")
+    np.testing.assert_array_equal(numbers(line["y"]), [0, 1, np.nan, 4, 5])
+    np.testing.assert_array_equal(numbers(interactive.curve(x, y, "a", "black", mode="markers")["y"]), [0, 1, 4, 5])
 
 
 def drawn(parts: Mechanism, figure: Figure) -> dict[str, tuple[float, float]]:
@@ -309,7 +368,9 @@ def test_the_command_writes_a_page_beside_the_results(
     folder = tmp_path / "release"
     shutil.copytree(results, folder)
     assert main(["report", str(folder)]) == 0
-    assert capsys.readouterr().out == f"Written to {folder / 'report.html'}\n"
+    said = capsys.readouterr()
+    assert said.out == f"Written to {folder / 'report.html'}\n"
+    assert ("pip install 'spookid[report]'" in said.err) != interactive.installed()
     assert {path.name for path in folder.iterdir()} == {path.name for path in results.iterdir()} | {"report.html"}
     text = Page((folder / "report.html").read_text(encoding="utf-8")).text
     assert "Folder release, written 20" in text
@@ -345,3 +406,17 @@ def test_wrong_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     with pytest.raises(ProblemError, match="has no 'schema'"):
         report.write(tmp_path)
     assert not (tmp_path / "report.html").exists()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+def test_a_browser_draws_all_figures(results: Path, tmp_path: Path) -> None:
+    pytest.importorskip("plotly")
+    folder = tmp_path / "release"
+    shutil.copytree(results, folder)
+    page = report.write(folder)
+    options = ("--headless", "--no-sandbox", "--virtual-time-budget=20000", "--window-size=1280,9000", "--dump-dom")
+    command = [str(CHROMIUM), *options, f"--user-data-dir={tmp_path / 'profile'}", page.as_uri()]
+    shown = subprocess.run(command, capture_output=True, encoding="utf-8", check=True, timeout=120).stdout
+    places = re.findall(r'<div class="plot js-plotly-plot" role="img" aria-label="([^"]+)"', shown)
+    assert len(places) == len(figures(page.read_text(encoding="utf-8")))
+    assert "<canvas" in shown  # the scene

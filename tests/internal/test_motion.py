@@ -1,20 +1,13 @@
-"""Animations: poses that were measured, what is shown of them, and the files in folders and on pages."""
+"""The mechanism in motion: poses that were measured, and the scene of the report."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
-from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
-from PIL import Image
 from solutions import solution
 
 from spookid import (
@@ -29,13 +22,11 @@ from spookid import (
     Recording,
     gravity,
 )
-from spookid.__main__ import main
 from spookid.assembly.assembly import assemble
 from spookid.assembly.outlining import measured_poses, mechanism
 from spookid.assembly.trajectories import trajectories
-from spookid.report import animation, diagnostic_plots, plots
-from spookid.report.animation import Film
-from spookid.report.skeleton import view_of
+from spookid.report import motion
+from spookid.report.motion import Film
 from spookid.results.trajectory import moments, slowness
 
 # --- poses ---
@@ -44,10 +35,10 @@ from spookid.results.trajectory import moments, slowness
 def film(problem: Problem) -> Film:
     """Of the start of a problem's fit."""
     assembly = assemble(problem)
-    motion = trajectories(assembly, assembly.start)
-    (found,) = measured_poses(assembly, assembly.start, motion)
+    moved = trajectories(assembly, assembly.start)
+    (found,) = measured_poses(assembly, assembly.start, moved)
     parts = mechanism(problem, assembly.values(assembly.start))
-    return Film(parts, motion[0], found.frames.astype(np.int64), found.poses, "start")
+    return Film(parts, moved[0], found.frames.astype(np.int64), found.poses, "start")
 
 
 def test_a_measured_angle_turns_the_estimated_pose_by_its_residual() -> None:
@@ -147,108 +138,50 @@ def test_frames_keep_the_pace(t: Any, count: int, pace: float) -> None:
     np.testing.assert_allclose(t[steps], t[0] + pace * np.arange(count), atol=np.diff(t)[0] / 2 + 1e-9)
 
 
-def test_planar_motion_is_seen_on_its_plane() -> None:
-    s = solution()
-    assert s.mechanism is not None
-    view = view_of(s.mechanism, s.trajectories[0].q)
-    assert view.labels == ("x [m]", "z [m]")
-    np.testing.assert_allclose(view.rows, [[1, 0, 0], [0, 0, 1]], atol=1e-3)
-    aside = replace(s.mechanism, gravity=(0.0, 9.81, 0.0))  # which pulls across the plane: seen from above
-    assert set(view_of(aside, s.trajectories[0].q).labels) == {"x [m]", "z [m]"}
-    assert not view_of(tossed(3).parts, tossed(3).estimated).is_flat
+def places(figure: Any, k: int) -> dict[str, np.ndarray]:
+    """Points of each trace in a frame, (n, 3), those that are missing left out."""
+    names = [trace["name"] for trace in figure["data"]]
+    found = {}
+    for name, data in zip(names, figure["frames"][k]["data"], strict=True):
+        points = np.array([data[axis] for axis in "xyz"], dtype=float).T
+        found[name] = points[np.isfinite(points).all(axis=1)]
+    return found
 
 
-def test_motion_along_a_line_is_seen_with_gravity_down() -> None:
-    s = solution()
-    assert s.mechanism is not None
-    q = np.tile([0, 0, 0, 1.0, 0, 0, 0], (50, 1, 1))
-    q[:, 0, 1] = np.linspace(-1, 1, 50)
-    assert view_of(s.mechanism, q).labels == ("y [m]", "z [m]")
+def test_bodies_of_a_scene_go_from_centres_of_mass_to_joints() -> None:
+    shown = film(crank())
+    figure = motion.scene(shown)["figure"]
+    assert len(figure["frames"]) == len(shown.frames) == len(figure["layout"]["sliders"][0]["steps"])
+    drawn, theta = places(figure, 20), shown.trajectory.q[shown.frames[20], 0, :3]
+    np.testing.assert_allclose(drawn["crank"][0], theta, atol=1e-4)
+    np.testing.assert_allclose(drawn["joints"], [[0, 0, 0], [0.3, 0, 0]], atol=1e-4)
+    np.testing.assert_allclose(np.linalg.norm(np.diff(drawn["constraints"], axis=0)), 0.4, atol=1e-3)
+    np.testing.assert_allclose(drawn["measured"][0], shown.poses[20, 0, :3], atol=1e-4)
+    low, high = np.array([figure["layout"]["scene"][f"{axis}axis"]["range"] for axis in "xyz"]).T
+    for k in range(len(shown.frames)):
+        for points in places(figure, k).values():
+            assert ((low <= points) & (points <= high)).all()
+
+
+def test_gravity_points_down_and_motion_on_a_plane_is_seen_from_its_side() -> None:
+    camera = motion.scene(film(crank()))["figure"]["layout"]["scene"]["camera"]
+    assert [camera["up"][axis] for axis in "xyz"] == pytest.approx([0, 0, 1])
+    eye = np.array([camera["eye"][axis] for axis in "xyz"])
+    assert np.argmax(np.abs(eye)) == 1  # the mechanism moves in the plane of x and z
+    assert np.cross([0, 0, 1], eye)[0] > 0  # and x points to the right
+
+
+def test_points_that_were_measured_are_in_the_scene() -> None:
+    figure = motion.scene(tossed(2))["figure"]
+    assert "measured" not in places(figure, 0)
+    np.testing.assert_allclose(
+        places(figure, 10)["measured points"][0], tossed(2).point(tossed(2).markers[0], 10), atol=1e-4
+    )
 
 
 def test_the_first_recordings_are_shown_and_the_others_told() -> None:
     many = solution().changed(trajectories=6 * solution().trajectories, measured=6 * solution().measured)
-    assert len(animation.films(many)) == 4
-    assert animation.omitted(many) == "2 more recordings not animated."
-    assert animation.omitted(solution()) == ""
-    assert animation.films(solution().changed(mechanism=None)) == []
-
-
-# --- files ---
-
-
-_FILE = """
-import sys
-sys.path.insert(0, {tests!r})
-from solutions import pendulum_problem, recording
-from spookid import Recording
-r = recording()
-short = Recording(r.t[:40], {{"theta": r.signal("theta")[:40]}}, "short")
-problem = pendulum_problem().with_(recordings=[short])
-"""
-
-
-@pytest.fixture(scope="module")
-def short() -> Iterator[None]:
-    """Animations end after a tenth of a second of motion, as those of long motions do later."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("spookid.results.trajectory.LONGEST", 0.1)
-        yield
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, short: None) -> Path:
-    """Results with an animation, other figures of which cost no time."""
-    home = tmp_path_factory.mktemp("animated")
-    (home / "swing.py").write_text(_FILE.format(tests=str(Path(__file__).parents[1])))
-    with pytest.MonkeyPatch.context() as patch:
-        for module, name in (
-            (plots, "fit"),
-            (plots, "convergence"),
-            (plots, "parameters"),
-            (diagnostic_plots, "influence_figure"),
-        ):
-            patch.setattr(module, name, lambda _: Figure(figsize=(1, 1)))
-        assert main(["solve", str(home / "swing.py"), "--animate", "--quiet", "--out", str(home / "out")]) == 0
-    return home / "out"
-
-
-def test_the_file_repeats_itself_and_keeps_the_pace(folder: Path) -> None:
-    with Image.open(folder / "animation_0.gif") as image:
-        assert image.info["loop"] == 0
-        frames, total = [], 0
-        for k in range(image.n_frames):
-            image.seek(k)
-            total += image.info["duration"]
-            frames.append(np.asarray(image.convert("RGB")))
-    assert total == 50 * len(moments(np.arange(40) * 0.01))  # [ms]; frames that look alike may be one
-    assert all(np.any(one != other) for one, other in pairwise(frames))
-    assert (folder / "animation_0.gif").stat().st_size < 3e6
-
-
-def test_a_report_shows_the_motion(folder: Path) -> None:
-    content = (folder / "animation_0.gif").read_bytes()
-    (folder / "animation_0.gif").unlink()
-    assert main(["report", str(folder), "--animate"]) == 0
-    assert (folder / "animation_0.gif").read_bytes() == content
-    html = (folder / "report.html").read_text(encoding="utf-8")
-    assert html.count("data:image/gif;base64,") == 1
-    assert "<script" not in html
-    assert re.search(r"<h2>Motion</h2>.*short, as it was estimated\. Pale: the pose that measured", html, re.DOTALL)
-
-
-def test_a_folder_without_motion_is_refused_with_the_remedy(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], folder: Path
-) -> None:
-    (tmp_path / "sweep.json").write_text('{"schema": 2, "problem": "p"}')
-    assert main(["report", str(tmp_path), "--animate"]) == 2
-    assert re.search(r"holds no solution, and only .*; give a folder that spookid solve wrote", capsys.readouterr().err)
-    tree = json.loads((folder / "solution.json").read_text(encoding="utf-8"))
-    bare = tmp_path / "bare"
-    bare.mkdir()
-    for name in ("trajectory.npz", "sensitivities.npz"):
-        (bare / name).write_bytes((folder / name).read_bytes())
-    (bare / "solution.json").write_text(json.dumps({**tree, "mechanism": None}))
-    assert main(["report", str(bare), "--animate"]) == 2
-    assert "bare holds no mechanism in motion to animate; solve the problem again" in capsys.readouterr().err
-    assert not (bare / "report.html").exists()
+    assert len(motion.films(many)) == 4
+    assert motion.omitted(many) == "2 more recordings not animated."
+    assert motion.omitted(solution()) == ""
+    assert motion.films(solution().changed(mechanism=None)) == []
