@@ -45,6 +45,8 @@ class Choices:
     columns: Mapping[str, Column] = field(default_factory=dict)
     gains: Mapping[str, float] = field(default_factory=dict)
     """Of drives by joint, from data sheets."""
+    known: tuple[str, ...] = ()
+    """Bodies whose masses, centres and inertias are those of the robot's file."""
     friction: Mapping[str, str] = field(default_factory=dict)
     """Law of each joint that has another one than the usual."""
     parameters: Mapping[str, Choice] = field(default_factory=dict)
@@ -67,7 +69,7 @@ class Choices:
     @classmethod
     def of(cls, tree: Mapping[str, Any]) -> Self:
         """From JSON."""
-        own = dict(tree)
+        own = {**tree, "known": tuple(tree.get("known", ()))}
         own["columns"] = {name: Column(**one) for name, one in own.get("columns", {}).items()}
         own["parameters"] = {
             name: Choice(**{**one, "prior": None if one.get("prior") is None else tuple(one["prior"])})

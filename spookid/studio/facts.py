@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +16,7 @@ from spookid.data.sampling import finite_samples
 from spookid.errors import ProblemError
 from spookid.estimation.identifiability import a_priori
 from spookid.kernels.arrays import Array
-from spookid.report.conclusion import sizes
+from spookid.report.conclusion import inertia_coordinates, sizes
 from spookid.results.findings import Finding, ranked
 from spookid.results.result import Solution
 from spookid.results.trajectory import Trajectory, moments
@@ -122,8 +122,8 @@ def of_problem(problem: Problem) -> Facts:
     known = a_priori(assembly).sensitivities
     weak = {name for direction in known.weak for name in direction.direction}
     errors = dict(zip(known.names, np.sqrt(np.abs(np.diag(known.covariance))).tolist(), strict=True))
-    rows = []
-    for parameter in problem.parameters:
+    rows, last = [], inertia_coordinates(problem)
+    for parameter in sorted(problem.parameters, key=lambda one: one.name in last):
         error = errors.get(parameter.name, math.nan)
         share = prior_share({parameter.name: 1.0}, error, known.names, known.seen)
         state = {"data": "weak" if parameter.name in weak else "identified", "prior": "weak", "nothing": "not"}
@@ -152,15 +152,15 @@ def of_finding(finding: Finding) -> Facts:
 # --- answers ---
 
 
-def of_solution(solution: Solution) -> Facts:
-    """Verdict, warnings, estimates, residuals and motion."""
+def of_solution(solution: Solution, coordinates: Collection[str] = ()) -> Facts:
+    """Verdict, warnings, estimates, residuals and motion; ``coordinates`` of inertias are the last of the table."""
     summary = solution.summary()
     rows = [
         {
             **{"name": one.name, "value": one.brief, "relative": _relative(one.estimate, one.std_err)},
             **{"from": one.known_from},
         }
-        for one in solution.parameters.values()
+        for one in sorted(solution.parameters.values(), key=lambda one: one.name in coordinates)
     ]
     derived = [
         {
@@ -181,7 +181,7 @@ def of_solution(solution: Solution) -> Facts:
 
 
 def _relative(value: float, error: float) -> str:
-    return f"{number(100 * error / abs(value), 2)} %" if math.isfinite(error) and value else ""
+    return f"{number(100 * error / abs(value), 2)} %" if error < 10 * abs(value) else ""
 
 
 def _signals(motion: Trajectory) -> list[Facts]:
@@ -244,8 +244,3 @@ def of_simulation(problem: Problem, measured: Recording, simulated: Recording) -
         | {"estimated": thinned(simulated.t - simulated.t[0], simulated.signal(channel.signal))}
         for channel in problem.channels
     ]
-
-
-def named(values: Mapping[str, Any]) -> list[Facts]:
-    """Rows of a table of a few facts."""
-    return [{"name": name, "value": str(value)} for name, value in values.items()]

@@ -11,7 +11,7 @@ from spookid.data.recording import Recording
 from spookid.errors import ProblemError
 from spookid.robots import Robot
 from spookid.robots.logs import Log, match, opened
-from spookid.studio.choices import Choices, Column
+from spookid.studio.choices import ROLES, Choices, Column
 
 
 def proposed(robot: Robot, path: Path, choices: Choices) -> tuple[Log, dict[str, Column]]:
@@ -25,6 +25,10 @@ def proposed(robot: Robot, path: Path, choices: Choices) -> tuple[Log, dict[str,
     roles = {column: Column("position", joint) for joint, column in found.positions.items()}
     roles |= {column: Column(found.effort, joint) for joint, column in found.efforts.items()}
     roles |= {column: Column("command", joint) for joint, column in found.commands.items()}
+    if len(labels) == 1:  # columns without a name of a joint are of the only one
+        kinds = {reason.removeprefix("a "): name for name, reason in found.unused.items() if reason.startswith("a ")}
+        known = {column.role for column in roles.values()}
+        roles |= {name: Column(kind, labels[0]) for kind, name in kinds.items() if kind in ROLES and kind not in known}
     columns = {}
     for name in dict.fromkeys([*([log.time] if log.has_times else []), *log.columns]):
         proposal = roles.get(name) or Column(reason="times" if name == log.time else found.unused.get(name, ""))

@@ -107,10 +107,8 @@ class Session:
             self.error = f"{bad[0]} is {numbers[bad[0]]:g}; give a number above 0"
             self.touch("head")
             return
-        derived = {
-            "half": numbers.get("length", 0) / 2,
-            "inertia": numbers.get("mass", 0) * numbers.get("length", 0) ** 2 / 12,
-        }
+        mass, length = numbers.get("mass", 0.0), numbers.get("length", 0.0)
+        derived = {"half": length / 2, "inertia": mass * length**2 / 12, "friction": 0.01 * 9.81 * mass * length / 2}
         text = Template((SHIPPED / file).read_text(encoding="utf-8")).substitute(
             {key: repr(float(value)) for key, value in {**numbers, **derived}.items()}
         )

@@ -97,11 +97,10 @@ class RobotStep(Step):
                 robots, problems = session.folder.robots(), session.folder.problems()
                 if robots:
                     known = session.robot if session.robot in robots else None
-                    ui.select(robots, value=known, label="Robot files in the folder").classes("w-full").on_value_change(
-                        lambda e: start(session.choose_robot(e.value))
-                    )
+                    box = tagged(ui.select(robots, value=known, label="Robot files in the folder"), "act", "robots")
+                    box.classes("w-full").on_value_change(lambda e: start(session.choose_robot(e.value)))
                 self._shipped()
-                with ui.expansion("Open a problem file").classes("w-full border rounded"):
+                with tagged(ui.expansion("Open a problem file").classes("w-full border rounded"), "act", "open"):
                     self.dropping("Drop a problem file (.py)", PROBLEMS, self._ask)
                     if problems:
                         ui.select(problems, label="Problem files in the folder").classes("w-full").on_value_change(
@@ -115,7 +114,7 @@ class RobotStep(Step):
 
     def _shipped(self) -> None:
         session = self.session
-        with ui.expansion("Pick a mechanism").classes("w-full border rounded"):
+        with tagged(ui.expansion("Pick a mechanism").classes("w-full border rounded"), "act", "pick"):
             kind = ui.select(list(DIMENSIONS), value="pendulum", label="Mechanism").classes("w-full")
 
             @ui.refreshable
@@ -125,7 +124,9 @@ class RobotStep(Step):
                     for name, value in values.items():
                         box = ui.number(f"{name} [{_unit(name)}]", value=value, format="%.6g").classes("w-28")
                         box.on_value_change(lambda e, name=name: values.update({name: e.value or 0.0}))
-                ui.button("Take it", on_click=lambda: start(session.choose_shipped(kind.value, values)))
+                ui.button("Take it", on_click=lambda: start(session.choose_shipped(kind.value, values))).props(
+                    'data-act="take"'
+                )
 
             numbers()
             kind.on_value_change(numbers.refresh)
@@ -394,6 +395,11 @@ class ParametersStep(Step):
                         box.on("change", lambda e, name=name, box=box: start(self._gain(name, box.value)))
                     else:
                         ui.label("")
+            known = ui.select([b["name"] for b in session.facts["bodies"]], value=list(choices.known), multiple=True)
+            tagged(known, "act", "known").props('label="bodies whose mass and inertia are known" use-chips')
+            known.classes("w-full").on_value_change(
+                lambda e: start(session.choose(replace(session.choices, known=tuple(e.value))))
+            )
             with ui.row():
                 within = ui.number("masses and inertias known within", value=choices.within or 0.3, min=0.01, step=0.05)
                 within.classes("w-64").on(

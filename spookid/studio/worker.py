@@ -97,6 +97,7 @@ def solve(task: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> Any:
     """A fit, as ``spookid solve`` makes it, with its folder of results."""
     from spookid.assembly.loading import load_file
     from spookid.report import export
+    from spookid.report.conclusion import inertia_coordinates
     from spookid.solvers.status import Iteration
     from spookid.studio import facts
 
@@ -117,15 +118,7 @@ def solve(task: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> Any:
     solution = problem.solve(callback=callback).changed(source=file.source(key))
     say({"event": "stage", "text": "diagnosis and figures"})
     export.save(solution, task["out"])
-    return facts.of_solution(solution)
-
-
-def result(task: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> Any:
-    """A folder of results."""
-    from spookid.report import export
-    from spookid.studio import facts
-
-    return facts.of_solution(export.load(task["out"]))
+    return facts.of_solution(solution, inertia_coordinates(problem))
 
 
 def predict(task: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> Any:
@@ -163,7 +156,7 @@ def ladder(task: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> Any:
     return {"text": str(found), "rows": rows}
 
 
-TASKS = {one.__name__: one for one in (look, read_log, write, check, solve, result, predict, ladder)}
+TASKS = {one.__name__: one for one in (look, read_log, write, check, solve, predict, ladder)}
 
 
 def _choices(task: dict[str, Any]) -> Any:
@@ -192,6 +185,8 @@ def main() -> None:
         say({"event": "refused", "text": str(error)})
     except MemoryError:
         say({"event": "refused", "text": "memory ran out; take a larger step or a shorter log"})
+    except Exception as error:  # an error of ours, which the page has to survive
+        say({"event": "refused", "text": f"{task['task']} failed with {type(error).__name__}: {error}"})
     except KeyboardInterrupt:
         say({"event": "refused", "text": "cancelled before there was an iterate to keep"})
 

@@ -63,7 +63,7 @@ def new(robot: Robot, logs: Sequence[Path], choices: Choices, out: Path) -> tupl
     log = opened(logs[0], choices.units)
     found = matched_by(log, choices.columns, log.time) if choices.columns else None
     made = scaffold(robot, log, out, "spookid studio", choices.gains, found)
-    text = _with_laws(made.text, choices.friction)
+    text = _with_laws(made.text, choices)
     further = []
     for path in logs[1:]:
         other = opened(path, choices.units)
@@ -149,37 +149,41 @@ def _unparsed(call: ast.Call) -> str:
     return f"{ast.unparse(call.func)}({', '.join(words)})"
 
 
-def _with_laws(text: str, laws: Mapping[str, str]) -> str:
-    """The same with other laws of friction, where the file has those of its joints."""
-    lines, calls = list(_laws(laws, parameters(text), text)), "\nfitted = robot.with_("
-    if not lines or calls not in text:
-        return text
-    return text.replace(calls, "\n" + "\n".join(["# Other laws of friction.", *lines]) + calls, 1)
+def _with_laws(text: str, choices: Choices) -> str:
+    """The same with known bodies and other laws of friction, behind the place where the file has both."""
+    known = [f"del inertias[{_quoted(body)}]" for body in choices.known if f"    {_quoted(body)}: LogC" in text]
+    laws, after = [*_laws(choices.friction, text)], "\nfitted = robot.with_("
+    lines = [*(["# As the robot's file has them."] if known else []), *known]
+    lines += [*(["# Other laws of friction."] if laws else []), *laws]
+    return text.replace(after, "\n" + "\n".join(lines) + after, 1) if lines else text
 
 
-def _laws(laws: Mapping[str, str], declared: Mapping[str, ast.Call], text: str) -> Iterator[str]:
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _laws(laws: Mapping[str, str], text: str) -> Iterator[str]:
+    declared = parameters(text)
     for joint, law in laws.items():
-        own = f"friction[{json.dumps(joint, ensure_ascii=False)}]"
-        if f"    {json.dumps(joint, ensure_ascii=False)}: {{" not in text or law == FRICTION[0]:
+        own = f"friction[{_quoted(joint)}]"
+        if f"    {_quoted(joint)}: {{" not in text or law == FRICTION[0]:
             continue
-        if law == "viscous":
-            yield f'del {own}["coulomb"]'
-        elif law == "Coulomb":
-            yield f'del {own}["viscous"]'
-        else:
-            share, zeta = _STRIBECK
-            key = _key_of(joint, text)
-            call = declared.get(f"{key}_coulomb")
-            start = float(ast.literal_eval(call.args[1])) if call else 1.0
-            yield f'{own}["stribeck"] = ('
-            yield f'    Parameter("{key}_stribeck", {printed(share * start)}, lower=0.0, unit="N m"),'
-            yield f'    Parameter("{key}_zeta", {zeta!r}, lower=1.0, upper=1e4, unit="s^2"),'
-            yield ")"
+        if law in FRICTION[1:3]:
+            yield f'del {own}["{"coulomb" if law == FRICTION[1] else "viscous"}"]'
+            continue
+        share, zeta = _STRIBECK
+        key = _key_of(joint, text)
+        call = declared.get(f"{key}_coulomb")
+        begin = float(ast.literal_eval(call.args[1])) if call else 1.0
+        yield f'{own}["stribeck"] = ('
+        yield f'    Parameter("{key}_stribeck", {printed(share * begin)}, lower=0.0, unit="N m"),'
+        yield f'    Parameter("{key}_zeta", {zeta!r}, lower=1.0, upper=1e4, unit="s^2"),'
+        yield ")"
 
 
 def _key_of(joint: str, text: str) -> str:
     """How the names of a joint's parameters begin in a file."""
-    after = text.partition(f"    {json.dumps(joint, ensure_ascii=False)}: {{")[2]
+    after = text.partition(f"    {_quoted(joint)}: {{")[2]
     return after.partition('Parameter("')[2].partition('_viscous"')[0]
 
 
