@@ -145,6 +145,10 @@ _DRAWN = """Parameters are drawn together, with the correlations of RESULT, with
 with inertias that no body has is made again. With --to and --files each draw is a
 robot's file of its own, which MuJoCo or another simulator loads.
 """
+_BROWSED = """It prints an address of this machine with a token, and opens it. FOLDER has the robots, logs
+and results; no other file is read or written. Choices are written as a problem file, which
+`spookid solve` repeats. It needs the extra: pip install 'spookid[studio]'
+"""
 _DOCTOR = "It ends with status 3 if a required package is missing or too old, or if the test fit fails.\n"
 _VERIFIED = """A card has estimates, covariance, noise, hashes of model and logs, versions, and the
 command that repeats the fit. The test holds the parameters, and estimates motion and
@@ -327,6 +331,7 @@ _DECLARED: tuple[Command, ...] = (
         f"LOG --follow --time --warm-up --window --every --false-alarms --save --resume {_GUESSED} --quiet",
         {"--quiet": "only changes, no estimates and no progress"},
     ),
+    Command("studio", "identify a robot in a browser: files, plots, fit and results", "cli.studio:studio", _BROWSED),
     Command("doctor", "print versions, extras and memory, and test a fit", "cli.doctor:doctor", _DOCTOR),
     Command("report", "write DIR/report.html, one page about the results in DIR", "cli.robots:report", _PAGE),
 )

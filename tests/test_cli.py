@@ -269,7 +269,9 @@ def test_the_clock_is_asked_about_before_anything_is_built(here, capsys, monkeyp
     slow = 'slow = run()\nslow = Recording(1000 * slow.t, {"theta": slow.signal("theta")})\n'
     path = write(ONE.replace("problem = ", f"{slow}problem = ").replace("[run()])", "[slow])"))
     assert main(["check", path]) == 0
-    assert "Is t in milliseconds?" in (told := capsys.readouterr().out) and "Not built yet" in told
+    told = capsys.readouterr().out
+    assert "Is t in milliseconds?" in told
+    assert "Not built yet" in told
 
     def built(*_: object) -> None:
         raise spookid.ProblemError(f"{path}:1: a fit begins after: {capsys.readouterr().err}")
@@ -380,7 +382,10 @@ def test_what_is_printed_to_a_full_disk_is_not_lost_without_a_word(here):
         command = [sys.executable, "-m", "spookid", "solve", write(ONE), "--out", "out"]
         asked = {**os.environ, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=asked)
-    told = "spookid: error: the output cannot be written (No space left on device); free disk space, or redirect it elsewhere\n"
+    told = (
+        "spookid: error: the output cannot be written (No space left on device); free disk space, or redirect it "
+        "elsewhere\n"
+    )
     assert (done.returncode, done.stderr) == (2, told)
     assert tree("out")["status"] == "converged"
 

@@ -263,8 +263,8 @@ def test_what_cannot_be_begun_from(tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["check", out]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert (
-        "The problem has no recording. To solve it, give recordings= with the signals shoulder_tau, elbow_tau, slide_tau, shoulder_q,"
-        in told
+        "The problem has no recording. To solve it, give recordings= with the signals shoulder_tau, elbow_tau, "
+        "slide_tau, shoulder_q," in told
     )
     assert main(["solve", out, "--out", str(tmp_path / "res")]) == 2
     assert "needs recordings and observations to be solved; give it recordings=[...]" in capsys.readouterr().err

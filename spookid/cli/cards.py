@@ -9,13 +9,13 @@ import msgspec
 
 from spookid.assembly.loading import load_problem
 from spookid.cli import terminal
-from spookid.cli.robots import check_out, named_problem, recording_of
+from spookid.cli.robots import check_out, named_problem
 from spookid.cli.runner import Exit
 from spookid.cli.terminal import Interruption
 from spookid.errors import ProblemError
 from spookid.report import export as exports
 from spookid.results import folders
-from spookid.robots.logs import opened
+from spookid.robots.logs import opened, recording_of
 from spookid.statistics.whiteness import FALSE_ALARMS
 from spookid.studies.verification import Card
 from spookid.studies.verification import card as card_of
@@ -42,7 +42,7 @@ def verify(arguments: Namespace, interruption: Interruption) -> Exit:
         raise ProblemError(f"the problem file {source!r} of {arguments.card} is not there; name it with --problem FILE")
     problem = load_problem(source)
     log = opened(Path(arguments.log), dict(arguments.units), arguments.topics)
-    recording = recording_of(log, arguments.time, problem)
+    recording = recording_of(log, arguments.time, problem, told=terminal.complain)
     rate = FALSE_ALARMS if arguments.false_alarms is None else arguments.false_alarms
     found = verified(problem, known, recording, rate)
     terminal.say(str(found))

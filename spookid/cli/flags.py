@@ -102,6 +102,9 @@ _unit = _kind(_read_unit, "is not COLUMN=UNIT, such as t=ms or q1=deg")
 _weight = _kind(lambda text: text if text == "auto" else float(text), "is neither a number, inf nor auto")
 _count = _kind(lambda text: _within(int(text), 0), "is no number of iterations; give 0, 1, 2 ...")
 _jobs = _kind(lambda text: _within(int(text), 1), "is no number of processes; give 1, 2, 3 ...")
+_port = _kind(
+    lambda text: _within(int(text), 0, 65535), "is no port; give a number from 1 to 65535, or 0 for a free one"
+)
 _amount = _kind(_above, "is no number above 0")
 
 
@@ -342,6 +345,11 @@ OF_COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
         **_ROBOT,
         "--files": flag("new folder of robot's files, one of each draw", "DIR"),
         "--out": flag("all draws in one file, NPZ or JSON", "FILE", required=True),
+    },
+    "studio": {
+        "folder": flag("folder of robots, logs and results (default: this one)", "FOLDER", nargs="?", default="."),
+        "--port": flag("port of the address (default: a free one)", "PORT", type=_port, default=0),
+        "--no-browser": flag("print the address only", action="store_true"),
     },
     "doctor": {},
     "report": {

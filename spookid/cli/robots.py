@@ -10,18 +10,14 @@ from __future__ import annotations
 import shlex
 import time
 from argparse import Namespace
-from collections.abc import Collection
 from functools import partial
 from pathlib import Path
-
-import numpy as np
 
 from spookid.assembly.loading import load_problem
 from spookid.assembly.problem import Problem
 from spookid.cli import terminal
 from spookid.cli.runner import Exit
 from spookid.cli.terminal import Interruption
-from spookid.data.recording import Recording
 from spookid.errors import ProblemError
 from spookid.report import export as exports
 from spookid.report import page
@@ -31,7 +27,7 @@ from spookid.results.result import Solution
 from spookid.robots import Robot, ServoActuator, read, servos, write_isaac_lab
 from spookid.robots.comparing import compare
 from spookid.robots.identified import at_values, check_same
-from spookid.robots.logs import Log, opened
+from spookid.robots.logs import Log, opened, recording_of
 from spookid.robots.report_section import problem_of, section
 from spookid.robots.scaffold import scaffold
 from spookid.robots.writing import write
@@ -152,9 +148,6 @@ def _robot(arguments: Namespace, path: str) -> Robot:
     return read(path, free=arguments.free, held=dict(arguments.hold), mend=arguments.mend, trust=arguments.trust)
 
 
-_TIME = "t"
-
-
 def payload(arguments: Namespace, interruption: Interruption) -> Exit:
     """Find a payload, print it, and write it if there is a file."""
     began = time.perf_counter()
@@ -164,7 +157,7 @@ def payload(arguments: Namespace, interruption: Interruption) -> Exit:
     problem = named_problem(arguments, result)
     calibration = None if arguments.calibration is None else ArmKnowledge.load(arguments.calibration)
     log = opened(Path(arguments.log), dict(arguments.units), arguments.topics)
-    recording = recording_of(log, arguments.time, problem)
+    recording = recording_of(log, arguments.time, problem, told=terminal.complain)
     loaded = time.perf_counter()
     found = find(
         problem,
@@ -195,7 +188,8 @@ def predict(arguments: Namespace, interruption: Interruption) -> Exit:
     result = exports.load_answer(arguments.result, arguments.force)
     problem = named_problem(arguments, result)
     log = opened(Path(arguments.log), dict(arguments.units), arguments.topics)
-    recording = recording_of(log, arguments.time, problem, {motor.signal for motor in problem.model.motors})
+    inputs = {motor.signal for motor in problem.model.motors}
+    recording = recording_of(log, arguments.time, problem, inputs, terminal.complain)
     values = {**result.values, **dict(arguments.set)}
     found = inverse_dynamics(problem, values, recording, cutoff=arguments.cutoff)
     kinds = {"predicted": found.efforts, "measured": found.measured_efforts}
@@ -255,29 +249,6 @@ def named_problem(arguments: Namespace, result: Solution) -> Problem:
             "the file that was solved with --problem"
         )
     return problem
-
-
-def recording_of(log: Log, stamps: str | None, problem: Problem, without: Collection[str] = frozenset()) -> Recording:
-    """The signals of the problem's sensors and motors; those that it can do ``without`` are 0 if they are not there."""
-    wanted = list(dict.fromkeys([*(c.signal for c in problem.channels), *problem.model.signals]))
-    signals = [name for name in wanted if name in log.columns or name not in without]
-    missing = [name for name in signals if name not in log.columns]
-    if missing:
-        raise ProblemError(
-            f"{log.path} has no {missing[0]!r}, which {problem.name!r} was fitted with; it has "
-            f"{', '.join(log.columns)}: name its columns as those of the log that was fitted"
-        )
-    for name, unit in log.named_units.items():
-        if name in signals:
-            terminal.complain(
-                f"{name!r} is read as it is; if the problem file converts it, say --units {name!r}={unit}"
-            )
-    read = log.read(signals, stamps or (_TIME if _TIME in log.columns else log.matched([], {}).time))
-    zeros = {name: np.zeros(len(read.t)) for name in wanted if name not in signals}
-    if not zeros:
-        return read
-    terminal.complain(f"{log.path} has no {', '.join(zeros)}: these are predicted, and not compared")
-    return Recording(read.t, {**read.signals, **zeros}, read.name)
 
 
 def report(arguments: Namespace, interruption: Interruption) -> Exit:

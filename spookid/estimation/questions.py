@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -38,7 +39,7 @@ _MOST = 0.6
 """Share that no model leaves of its own motion, whatever its initial values."""
 CLOCK = "question.clock"
 """Code of the question that is put before anything is built: with a wrong clock there are far too many steps."""
-_CLOCKS = ((1e-3, "milliseconds"), (1e-6, "microseconds"), (1e-9, "nanoseconds"))
+_CLOCKS = ((1e-3, "milliseconds", "ms"), (1e-6, "microseconds", "us"), (1e-9, "nanoseconds", "ns"))
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,10 @@ class _Supposition:
     """What to do if it is so."""
     efforts: Callable[[], Efforts]
     """What is asked of the model along the recording if it is so."""
+    signals: tuple[str, ...] = ()
+    """Which signals it is about."""
+    unit: str = ""
+    """Their unit if it is so; a minus turns the sign round."""
 
 
 def questions(problem: Problem) -> tuple[Finding, ...]:
@@ -68,7 +73,7 @@ def questions(problem: Problem) -> tuple[Finding, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _question(kind: str, subject: Sequence[str], evidence: Mapping[str, float], effect: str, advice: str) -> Finding:
+def _question(kind: str, subject: Sequence[str], evidence: Mapping[str, Any], effect: str, advice: str) -> Finding:
     return Finding(f"question.{kind}", tuple(subject), evidence, f"Is this meant? {effect}", advice=advice)
 
 
@@ -146,14 +151,15 @@ def _counts(problem: Problem, recording: Recording, least_values: int = 10) -> I
                 f"{number(least)} to {number(most)} {unit}. Does it count ticks of an encoder, or is it in {other}?"
             )
             advice = f"Convert it to {unit}, or give its sensor scale=, its reading per {unit}."
-            evidence = {"least": least, "most": most}
+            unit = "deg" if unit == "rad" else "mm"
+            evidence = {"least": least, "most": most, "signals": [channel.signal], "unit": unit}
             yield _question("unit", [channel.signal, recording.name], evidence, effect, advice)
 
 
 def _clock(problem: Problem, recording: Recording, balance: Balance | None) -> Iterator[Finding]:
     """Samples less often than once in a period of the cutoff, and more often if they were in seconds."""
     interval = longest_interval(problem, recording)
-    for factor, unit in _CLOCKS:
+    for factor, unit, short in _CLOCKS:
         if not interval * problem.cutoff > 1 > interval * problem.cutoff * factor:
             continue
         if balance is not None:
@@ -170,7 +176,7 @@ def _clock(problem: Problem, recording: Recording, balance: Balance | None) -> I
             f"{steps}. Is t in {unit}?"
         )
         evidence, advice = (
-            {"interval": interval, "duration": duration},
+            {"interval": interval, "duration": duration, "unit": short},
             f"Multiply t by {factor:g}: times must be in seconds.",
         )
         yield _question("clock", [recording.name], evidence, effect, advice)
@@ -219,7 +225,8 @@ def _efforts(problem: Problem, recording: Recording, balance: Balance, clearly: 
             f"{said}{_percent(given)} of what the motion takes unexplained; it would leave "
             f"{_percent(least)} if {best.words}. Is it so?"
         )
-        evidence = {"unexplained": math.sqrt(given), "unexplained_if_so": math.sqrt(least)}
+        evidence: dict[str, Any] = {"unexplained": math.sqrt(given), "unexplained_if_so": math.sqrt(least)}
+        evidence |= {"signals": [*best.signals], "unit": best.unit} if best.unit else {}
         yield _question("model", [recording.name], evidence, effect, best.advice)
     if best is not None or worst < _MOST:
         return
@@ -277,7 +284,9 @@ def _suppositions(
     angles, lengths = ([c.signal for c in channels if c.sensor.unit == unit] for unit in ("rad", "m"))
     inputs = [s for s in problem.model.signals if _acts(recording, s)]
 
-    def each(signals: Sequence[str], words: str, advice: str, change: Callable[[Array], Array]) -> list[_Supposition]:
+    def each(
+        signals: Sequence[str], words: str, advice: str, change: Callable[[Array], Array], unit: str = ""
+    ) -> list[_Supposition]:
         signals = list(dict.fromkeys(signals))
         groups = [[name] for name in signals] + ([signals] if len(signals) > 1 else [])
         # Inputs move nothing: the motion stays what it is.
@@ -286,19 +295,19 @@ def _suppositions(
         def so(group: list[str]) -> Callable[[], Efforts]:
             return lambda: along(recording.with_signals(**{name: change(recording.signal(name)) for name in group}))
 
-        return [_Supposition(f"{', '.join(group)} {words}", advice, so(group)) for group in groups]
+        return [_Supposition(f"{', '.join(own)} {words}", advice, so(own), tuple(own), unit) for own in groups]
 
     radians, turned = "Give radians, or its sensor", "Turn the axis of its joint round, or give its"
-    yield each(angles, "was in degrees", f"{radians} scale=180 / math.pi.", lambda v: v * math.pi / 180)
-    yield each(lengths, "was in millimetres", "Give metres, or its sensor scale=1000.", lambda v: 1e-3 * v)
-    yield each(angles, "was in turns", f"{radians} scale=1 / (2 * math.pi).", lambda v: 2 * math.pi * v)
-    yield each(inputs, "had the other sign", f"{turned} motor a negative gain.", np.negative)
-    yield each([*angles, *lengths], "had the other sign", f"{turned} sensor scale=-1.", np.negative)
+    yield each(angles, "was in degrees", f"{radians} scale=180 / math.pi.", lambda v: v * math.pi / 180, "deg")
+    yield each(lengths, "was in millimetres", "Give metres, or its sensor scale=1000.", lambda v: 1e-3 * v, "mm")
+    yield each(angles, "was in turns", f"{radians} scale=1 / (2 * math.pi).", lambda v: 2 * math.pi * v, "turn")
+    yield each(inputs, "had the other sign", f"{turned} motor a negative gain.", np.negative, "-1")
+    yield each([*angles, *lengths], "had the other sign", f"{turned} sensor scale=-1.", np.negative, "-1")
     advice = "Is zero opposite to where the joint's frames say? Turn y of one of them round."
     yield each(angles, "was half a turn on", advice, lambda v: v + math.pi)
     yield each(inputs, "was in thousandths of its unit", "Convert it, or the gain: 1 A is 1000 mA.", lambda v: 1e-3 * v)
     faster = partial(balance.along, _faster(recording, 1e-3))
-    yield [_Supposition("t was in milliseconds", "Give seconds.", faster)]
+    yield [_Supposition("t was in milliseconds", "Give seconds.", faster, unit="ms")]
     yield list(_gravities(problem, efforts))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -152,6 +152,33 @@ def opened(
         if name not in columns and name not in map(whole, columns):
             raise ProblemError(f"{path} has no column {name!r}, which --units names; it has {short_listing(columns)}")
     return Log(path, tuple(columns), True, said, rate=rate)
+
+
+def recording_of(
+    log: Log,
+    stamps: str | None,
+    problem: Problem,
+    without: Collection[str] = frozenset(),
+    told: Callable[[str], None] = lambda _: None,
+) -> Recording:
+    """The signals of the problem's sensors and motors; those that it can do ``without`` are 0 if they are not there."""
+    wanted = list(dict.fromkeys([*(c.signal for c in problem.channels), *problem.model.signals]))
+    signals = [name for name in wanted if name in log.columns or name not in without]
+    missing = [name for name in signals if name not in log.columns]
+    if missing:
+        raise ProblemError(
+            f"{log.path} has no {missing[0]!r}, which {problem.name!r} was fitted with; it has "
+            f"{', '.join(log.columns)}: name its columns as those of the log that was fitted"
+        )
+    for name, unit in log.named_units.items():
+        if name in signals:
+            told(f"{name!r} is read as it is; if the problem file converts it, say --units {name!r}={unit}")
+    read = log.read(signals, stamps or ("t" if "t" in log.columns else log.matched([], {}).time))
+    zeros = {name: np.zeros(len(read.t)) for name in wanted if name not in signals}
+    if not zeros:
+        return read
+    told(f"{log.path} has no {', '.join(zeros)}: these are predicted, and not compared")
+    return Recording(read.t, {**read.signals, **zeros}, read.name)
 
 
 def _chosen(topics: Sequence[str]) -> dict[str, list[str]]:

@@ -139,12 +139,17 @@ class Scaffold:
 
 
 def scaffold(
-    robot: Robot, log: Log | None, out: Path, command: str, gains: Mapping[str, float] = MappingProxyType({})
+    robot: Robot,
+    log: Log | None,
+    out: Path,
+    command: str,
+    gains: Mapping[str, float] = MappingProxyType({}),
+    matched: Matched | None = None,
 ) -> Scaffold:
-    """The problem file of a robot."""
+    """The problem file of a robot; ``matched`` are columns that a user has matched."""
     if log is not None:  # what its names say stands in the problem file
         log = replace(log, units={**log.named_units, **log.units})
-    matched = _matched(robot, log)
+    matched = matched or _matched(robot, log)
     _check_gains(gains, matched)
     gains = _with_actuators(robot, matched, gains)
     held = _still(robot, matched)

@@ -289,8 +289,8 @@ def test_a_difference_is_a_notice() -> None:
     first = fit(rod(recordings=[release(0, 1e-3)]), LevenbergMarquardt(), None)
     told = with_choice(choice, first, first.result)
     assert (
-        "Fits with estimated process noise and with deterministic dynamics disagree on J (4.1 sigma): an unmodelled effect "
-        "that is not white noise. Take half the step; if this stays, look at the residuals."
+        "Fits with estimated process noise and with deterministic dynamics disagree on J (4.1 sigma): an unmodelled "
+        "effect that is not white noise. Take half the step; if this stays, look at the residuals."
     ) in told.notices
 
 

@@ -313,9 +313,12 @@ class _Real(float):
 
 
 def to_si(values: FloatArray, unit: object, what: str, dimension: str = "") -> FloatArray:
-    """Values in SI base units, which for rates of angles are rad/s, of torques N m and of temperatures K."""
+    """Values in SI base units, which for rates of angles are rad/s, of torques N m and of temperatures K. A minus
+    before a unit turns the sign round, as in '-deg'."""
     if not isinstance(unit, str):
         raise ProblemError(f"{what} has the unit {shown(unit)}; give a text such as 'deg'")
+    if unit.strip() not in _NONE and unit.strip().startswith("-") and len(unit) <= _LONGEST:
+        return -to_si(values, unit.strip()[1:], what, dimension)
     if unit.strip() in _NONE and not dimension:
         return values
     if unit.strip() in _UNCLEAR:

@@ -1,0 +1,117 @@
+"""The one folder whose files the studio reads and writes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import AsyncIterator, Callable, Iterable
+from pathlib import Path
+
+from spookid.data.reading import method_for
+from spookid.errors import ProblemError
+
+ROBOTS = (".urdf", ".xacro", ".xml", ".mjcf")
+PROBLEMS = (".py",)
+_LONGEST = 100
+
+
+class Folder:
+    """Names in a folder as paths that are surely inside, whatever links there are."""
+
+    def __init__(self, root: Path) -> None:
+        try:
+            self.root = root.resolve(strict=True)
+        except OSError as error:
+            raise ProblemError(f"{root} cannot be opened ({error.strerror}); give a folder that is there") from None
+        if not self.root.is_dir():
+            raise ProblemError(f"{root} is no folder; give the folder that the studio works in")
+        self._taken: dict[str, str] = {}
+        """Whose a name is that a session writes, by the name."""
+
+    def path(self, name: str) -> Path:
+        """The file or folder of a name; raises ProblemError for one outside, also by way of a link."""
+        path = self.root / name
+        if "\0" in name or not path.resolve().is_relative_to(self.root):
+            raise ProblemError(f"{name!r} lies outside the folder of the studio; put the file into {self.root}")
+        return path
+
+    def robots(self) -> list[str]:
+        """Names of files that may describe robots."""
+        return self._listed(lambda path: path.suffix.lower() in ROBOTS)
+
+    def logs(self) -> list[str]:
+        """Names of files that may hold logs."""
+        return self._listed(is_log)
+
+    def problems(self) -> list[str]:
+        """Names of Python files."""
+        return self._listed(lambda path: path.suffix in PROBLEMS)
+
+    def _listed(self, fits: Callable[[Path], bool]) -> list[str]:
+        own = (path for path in sorted(self.root.iterdir()) if path.resolve().is_relative_to(self.root))
+        return [path.name for path in own if path.is_file() and not path.name.startswith(".") and fits(path)]
+
+    def own(self, stem: str, ending: str, owner: str) -> Path:
+        """A path that a session may write again and again: of its own, or one that nobody has."""
+        for name in _numbered(stem, ending):
+            path = self.path(name)
+            if self._taken.get(name) == owner or not (os.path.lexists(path) or name in self._taken):
+                self._taken[name] = owner
+                return path
+        raise AssertionError
+
+    async def keep(self, name: str, chunks: AsyncIterator[bytes], endings: Iterable[str] | None = None) -> str:
+        """Write what was dropped on the page, and return the name that it has here: the same file is kept once.
+
+        Raises:
+            ProblemError: for a name without a known ending, or if the disk refuses.
+        """
+        plain = sanitized(name)
+        known = is_log(Path(plain)) if endings is None else Path(plain).suffix.lower() in endings
+        if not known:
+            raise ProblemError(f"{plain} has an ending that is not known here; drop it where its kind is asked for")
+        part = self.path(f".{plain}.part-{os.urandom(4).hex()}")
+        digest = hashlib.sha256()
+        try:
+            with part.open("xb") as file:
+                async for chunk in chunks:
+                    digest.update(chunk)
+                    file.write(chunk)
+            for other in _numbered(Path(plain).stem, Path(plain).suffix):
+                path = self.path(other)
+                if not os.path.lexists(path):
+                    part.rename(path)
+                    return other
+                if path.is_file() and _digest(path) == digest.digest():
+                    return other
+            raise AssertionError
+        except OSError as error:
+            raise ProblemError(f"{plain} cannot be written ({error.strerror}); make room in {self.root}") from None
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def is_log(path: Path) -> bool:
+    """True if the package reads files of this ending as recordings."""
+    return method_for(path) is not None
+
+
+def sanitized(name: str) -> str:
+    """A plain file name out of whatever a browser says."""
+    plain = re.sub(r"[^\w.\- ]", "_", name.replace("\\", "/").rpartition("/")[2]).strip(" .")
+    stem, ending = os.path.splitext(plain)
+    return f"{stem[:_LONGEST] or 'file'}{ending[:16]}"
+
+
+def _numbered(stem: str, ending: str) -> Iterable[str]:
+    yield f"{stem}{ending}"
+    count = 2
+    while True:
+        yield f"{stem}_{count}{ending}"
+        count += 1
+
+
+def _digest(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()

@@ -1,0 +1,225 @@
+"""The problem file: what is chosen on the page as Python to read, change and run anywhere.
+
+A new file is the one that ``spookid new`` writes, with matches, signs and friction laws as chosen. Choices about
+parameters are written where these are declared, also in a file that somebody else wrote; what has no such place follows
+at the end.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from spookid.errors import ProblemError
+from spookid.robots import Robot
+from spookid.robots.logs import EFFORTS, Log, Matched, opened
+from spookid.robots.scaffold import printed, scaffold
+from spookid.studio.choices import Choices, Column
+
+FRICTION = ("viscous and Coulomb", "viscous", "Coulomb", "viscous, Coulomb and Stribeck")
+"""Laws of dry and viscous friction of a joint, the usual one first."""
+_STRIBECK = (0.3, 100.0)
+"""Initial values of the Stribeck effect: share of the Coulomb friction, and ζ [s²/rad² or s²/m²]."""
+_TITLE = "# --- chosen in spookid studio ---"
+
+
+def matched_by(log: Log, columns: Mapping[str, Column], time: str) -> Matched:
+    """Columns as the user has matched them; of efforts those of the kind that most joints have."""
+    found: dict[str, dict[str, str]] = {}
+    unused: dict[str, str] = {}
+    for name, column in columns.items():
+        if name == time or name not in log.columns:
+            continue
+        if not column.role or not column.joint:
+            unused[name] = column.reason or "not used"
+        elif column.joint in found.get(column.role, {}):
+            raise ProblemError(
+                f"columns {found[column.role][column.joint]!r} and {name!r} are both the {column.role} of "
+                f"{column.joint!r}; leave one of them unused"
+            )
+        else:
+            found.setdefault(column.role, {})[column.joint] = name
+    kinds = Counter({kind: len(found.get(kind, {})) for kind in EFFORTS})
+    effort = max(EFFORTS, key=lambda kind: kinds[kind])
+    for kind in EFFORTS:
+        if kind != effort:
+            unused |= dict.fromkeys(found.get(kind, {}).values(), f"a {kind} beside a {effort}")
+    efforts = found.get(effort, {})
+    commands = {joint: column for joint, column in found.get("command", {}).items() if joint not in efforts}
+    if not found.get("position"):
+        raise ProblemError(f"no column of {log.path.name} is matched to the position of a joint; match one")
+    return Matched(time, found["position"], efforts, effort if efforts else "", unused, commands)
+
+
+def new(robot: Robot, logs: Sequence[Path], choices: Choices, out: Path) -> tuple[str, tuple[str, ...]]:
+    """The text of a problem file for a robot and its logs, and what to say of it."""
+    if not logs:
+        made = scaffold(robot, None, out, "spookid studio")
+        return edited(made.text, choices), made.notices
+    log = opened(logs[0], choices.units)
+    found = matched_by(log, choices.columns, log.time) if choices.columns else None
+    made = scaffold(robot, log, out, "spookid studio", choices.gains, found)
+    text = _with_laws(made.text, choices)
+    further = []
+    for path in logs[1:]:
+        other = opened(path, choices.units)
+        call = replace(other, units={**other.named_units, **other.units}).call(replace(made.matched, time=other.time))
+        further.append(call.replace("(LOG,", f"(HERE / {json.dumps(path.name)},", 1))
+    return edited(text, choices, further), made.notices
+
+
+def edited(text: str, choices: Choices, further: Sequence[str] = ()) -> str:
+    """A problem file with other choices about its parameters, and further recordings."""
+    text = text.partition(f"\n\n{_TITLE}")[0].rstrip("\n") + "\n"
+    declared = set(parameters(text))
+    text = _with_parameters(text, choices)
+    own = choices.parameters
+    initial = {name: one.guess for name, one in own.items() if one.guess is not None and name not in declared}
+    lost = [name for name, one in own.items() if one.prior is not None and name not in declared]
+    if lost:
+        raise ProblemError(f"{lost[0]!r} is declared in no line of the file that could hold a prior; write it by hand")
+    lines = [f"        {call}," for call in further]
+    changes = ["    recordings=[", "        *problem.recordings,", *lines, "    ],"] if further else []
+    if fixed := [name for name, one in own.items() if one.fixed]:
+        changes += ["    fixed=[*problem.fixed, " + ", ".join(map(json.dumps, fixed)) + "],"]
+    if initial:
+        values = ", ".join(f"{json.dumps(name)}: {value!r}" for name, value in initial.items())
+        changes += ["    initial={**problem.initial, " + values + "},"]
+    if choices.step is not None:
+        changes += [f"    step={choices.step!r},"]
+    if not changes:
+        return text
+    picked = "" if not choices.key else f"problem = problems[{json.dumps(choices.key)}]\ndel problems\n"
+    return text + "\n".join(["", "", _TITLE, f"{picked}problem = problem.with_(", *changes, ")", ""])
+
+
+def parameters(text: str) -> dict[str, ast.Call]:
+    """Calls that declare parameters with a name and an initial value that the text shows, by name; of others none."""
+    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    named = [(_declared(call), call) for call in calls]
+    counts = Counter(name for name, _ in named)
+    return {name: call for name, call in named if name and counts[name] == 1}
+
+
+def _declared(call: ast.Call) -> str:
+    what = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    first = call.args[0] if call.args else None
+    plain = what == "Parameter" and len(call.args) == 2 and isinstance(first, ast.Constant)
+    return str(first.value) if plain and isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
+
+
+def _with_parameters(text: str, choices: Choices) -> str:
+    """The same with other initial values and priors in the calls that declare parameters."""
+    calls, content = parameters(text), text.encode()
+    starts = [0, *(i + 1 for i, byte in enumerate(content) if byte == ord("\n"))]
+    chosen = [(calls[name], one) for name, one in choices.parameters.items() if name in calls]
+    for call, one in sorted(chosen, key=lambda pair: (pair[0].lineno, pair[0].col_offset), reverse=True):
+        if one.guess is None and one.prior is None and not one.free_of_prior:
+            continue
+        if one.guess is not None:
+            call.args[1] = ast.parse(repr(one.guess), mode="eval").body
+        if one.prior is not None or one.free_of_prior:
+            call.keywords = [keyword for keyword in call.keywords if keyword.arg != "prior"]
+        if one.prior is not None:
+            pair = ast.parse(repr(one.prior), mode="eval").body
+            call.keywords.append(ast.keyword("prior", pair))
+        end_line, end_column = call.end_lineno or call.lineno, call.end_col_offset or call.col_offset
+        begin, end = starts[call.lineno - 1] + call.col_offset, starts[end_line - 1] + end_column
+        content = content[:begin] + _unparsed(call).encode() + content[end:]
+    text = content.decode()
+    if choices.within is not None:
+        lines = [f"WITHIN = {choices.within!r}{line[line.find('  #'):] if '  #' in line else ''}"
+                 if line.startswith("WITHIN = ") else line for line in text.split("\n")]  # fmt: skip
+        text = "\n".join(lines)
+    return text
+
+
+def _unparsed(call: ast.Call) -> str:
+    """A call with the quotes that the package writes."""
+
+    def value(node: ast.expr) -> str:
+        plain = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        return json.dumps(node.value, ensure_ascii=False) if plain else ast.unparse(node)  # type: ignore[attr-defined]
+
+    words = [*map(value, call.args), *(f"{one.arg}={value(one.value)}" for one in call.keywords)]
+    return f"{ast.unparse(call.func)}({', '.join(words)})"
+
+
+def _with_laws(text: str, choices: Choices) -> str:
+    """The same with known bodies and other laws of friction, behind the place where the file has both."""
+    known = [f"del inertias[{_quoted(body)}]" for body in choices.known if f"    {_quoted(body)}: LogC" in text]
+    laws, after = [*_laws(choices.friction, text)], "\nfitted = robot.with_("
+    lines = [*(["# As the robot's file has them."] if known else []), *known]
+    lines += [*(["# Other laws of friction."] if laws else []), *laws]
+    return text.replace(after, "\n" + "\n".join(lines) + after, 1) if lines else text
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _laws(laws: Mapping[str, str], text: str) -> Iterator[str]:
+    declared = parameters(text)
+    for joint, law in laws.items():
+        own = f"friction[{_quoted(joint)}]"
+        if f"    {_quoted(joint)}: {{" not in text or law == FRICTION[0]:
+            continue
+        if law in FRICTION[1:3]:
+            yield f'del {own}["{"coulomb" if law == FRICTION[1] else "viscous"}"]'
+            continue
+        share, zeta = _STRIBECK
+        key = _key_of(joint, text)
+        call = declared.get(f"{key}_coulomb")
+        begin = float(ast.literal_eval(call.args[1])) if call else 1.0
+        yield f'{own}["stribeck"] = ('
+        yield f'    Parameter("{key}_stribeck", {printed(share * begin)}, lower=0.0, unit="N m"),'
+        yield f'    Parameter("{key}_zeta", {zeta!r}, lower=1.0, upper=1e4, unit="s^2"),'
+        yield ")"
+
+
+def _key_of(joint: str, text: str) -> str:
+    """How the names of a joint's parameters begin in a file."""
+    after = text.partition(f"    {_quoted(joint)}: {{")[2]
+    return after.partition('Parameter("')[2].partition('_viscous"')[0]
+
+
+def ladder(text: str, name: str, halves: bool) -> str:
+    """A file of nested friction laws of one problem, for ``spookid ladder``; one recording is split into halves."""
+    base = text.rstrip("\n")
+    lines = [
+        "",
+        "",
+        f"# --- friction laws of {name}, from the smallest to the largest ---",
+        "from dataclasses import replace",
+        "",
+        "whole = problem",
+        "del problem",
+    ]
+    if halves:
+        lines += [
+            "record = whole.recordings[0]",
+            "middle = float(record.t[0] + record.t[-1]) / 2",
+            "parts = record.between(record.t[0], middle), record.between(middle, record.t[-1] + 1.0)",
+            'whole = whole.with_(recordings=[replace(p, name=f"half_{i}") for i, p in enumerate(parts, 1)])',
+        ]
+    lines += [
+        "names = [parameter.name for parameter in whole.free]",
+        'stribeck = {n: 0.0 for n in names if n.endswith("_stribeck")}',
+        'dry = {n: 0.0 for n in names if n.endswith("_coulomb")} | stribeck',
+        'slopes = [n for n in names if n.endswith("_zeta")]',
+        "",
+        "",
+        "def without(values):",
+        '    """The problem without some friction."""',
+        "    held = [*whole.fixed, *values, *(slopes if set(stribeck) <= set(values) else [])]",
+        "    return whole.with_(fixed=held, initial={**whole.initial, **values})",
+        "",
+        "",
+        'problems = {"viscous": without(dry), "viscous and Coulomb": without(stribeck), "with Stribeck": whole}',
+        "",
+    ]
+    return base + "\n".join(lines)
