@@ -79,7 +79,7 @@ class Step:
 
     @property
     def likely(self) -> bool:
-        """True if the likelihood speaks for it."""
+        """True if the likelihood prefers it."""
         return self.chance < _LEVEL
 
     @property
