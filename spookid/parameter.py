@@ -82,7 +82,8 @@ class Parameter(ca.SX):  # type: ignore[misc]
         _declared[self.element_hash()] = self
 
     def of(self, recording: str) -> Parameter:
-        """Return the parameter of a recording, by its name, if each has its own; always the same object.
+        """Return the Parameter of the named recording if each recording has its own value; it is always the same
+        object.
 
         Raises:
             ProblemError: if all recordings share it.
@@ -140,7 +141,8 @@ class Parameter(ca.SX):  # type: ignore[misc]
 
     @property
     def order(self) -> int:
-        """Its turn among all declarations of this process; that of a recording has the turn of the declared one."""
+        """Position in the order of declarations in this process; recordings' own Parameters have that of the declared
+        one."""
         return self._facts[7]
 
     @property
@@ -176,7 +178,7 @@ class Parameter(ca.SX):  # type: ignore[misc]
 
 
 def own_name(name: str, recording: str) -> str:
-    """What results call the parameter ``name`` of a recording."""
+    """Return the name of a recording's own value of the parameter ``name``."""
     return f"{name}[{recording}]"
 
 
@@ -196,7 +198,7 @@ def _prior(value: Any, what: str) -> tuple[float, float]:
 
 
 def symbolic(value: Any, what: str, shape: tuple[int, ...] = ()) -> ca.SX:
-    """``value`` as a CasADi expression of the given shape.
+    """Convert ``value`` to a CasADi expression of the given shape.
 
     Args:
         value: a number, a Parameter, an expression, or nested sequences or arrays of them.
@@ -217,7 +219,7 @@ def symbolic(value: Any, what: str, shape: tuple[int, ...] = ()) -> ca.SX:
 
 
 def expression(value: Any, what: str) -> ca.SX:
-    """``value`` as a CasADi expression of whatever shape it has.
+    """Convert ``value`` to a CasADi expression of the same shape.
 
     Raises:
         ProblemError: if it is no number, Parameter, expression, nor sequences or arrays of them.
@@ -282,7 +284,7 @@ def _symbols(expressions: Iterable[ca.SX]) -> Sequence[ca.SX]:
 
 
 def is_constant(value: ca.SX) -> bool:
-    """Return True if no symbol occurs in it."""
+    """Return True if an expression contains no symbol."""
     return bool(value.is_constant()) or not ca.symvar(value)
 
 
@@ -292,23 +294,23 @@ def is_zero(value: ca.SX) -> bool:
 
 
 def stacked(parts: Iterable[ca.SX]) -> ca.SX:
-    """Columns below one another, (n,); of no columns (0,), of which CasADi by itself makes a matrix without any."""
+    """Stack columns into one, (n,); without columns the result has shape (0,)."""
     return ca.vertcat(ca.SX(0, 1), *parts)
 
 
 def rows_of(value: Any) -> ca.SX:
-    """What a user's function gives, one expression or several, as one column (n,)."""
+    """Stack the result of a user's function, one expression or several, into one column (n,)."""
     parts = value if isinstance(value, (list, tuple)) else [value]
     return ca.densify(stacked(ca.vec(ca.SX(part)) for part in parts))
 
 
 def number(formula: ca.SX, values: Mapping[str, float]) -> float:
-    """The number that a scalar expression takes for the values of its Parameters, by name."""
+    """Evaluate a scalar expression at values of its Parameters, given by name."""
     return float(formula) if is_constant(formula) else float(substitute(formula, values).item())
 
 
 def substitute(formula: ca.SX, values: Mapping[str, float]) -> np.ndarray:
-    """The numbers an expression takes when each Parameter in it has the value that ``values`` holds under its name.
+    """Evaluate an expression at the values that ``values`` has under the names of its Parameters.
 
     Returns:
         array of the expression's shape, squeezed to (n,) for a column.

@@ -290,7 +290,7 @@ def test_check_shows_everything(here, capsys, monkeypatch):
     out, err = capsys.readouterr()
     assert err == ""
     page = out
-    assert re.match(r"swing \(swing.py\): 1 body, 1 joint, 2 free parameters; a fit takes some .* memory", page)
+    assert re.match(r"swing \(swing.py\): 1 body, 1 joint, 2 free parameters; a fit needs some .* memory", page)
     assert "\n\nWARNING question.model\n  Along recording 'run' the model" in page
     for line in (
         r"Bodies   1  rod",
@@ -382,10 +382,8 @@ def test_what_is_printed_to_a_full_disk_is_not_lost_without_a_word(here):
         command = [sys.executable, "-m", "spookid", "solve", write(ONE), "--out", "out"]
         asked = {**os.environ, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=asked)
-    told = (
-        "spookid: error: the output cannot be written (No space left on device); free disk space, or redirect it "
-        "elsewhere\n"
-    )
+    told = "spookid: error: the output cannot be written (No space left on device); free disk space, or redirect it "
+    told += "elsewhere\n"
     assert (done.returncode, done.stderr) == (2, told)
     assert tree("out")["status"] == "converged"
 

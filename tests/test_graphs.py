@@ -422,7 +422,7 @@ REFUSED = {
     ),
     "a stage that is no list": (
         lambda: swing().solve(3, start={"q": Pendulum.at(0.0)}, stages=Stage(variables="q")),
-        "stages is a Stage, one thing; put it in a list, stages=[...]",
+        "stages is a Stage, but a list is needed: stages=[...]",
     ),
     "a stage of hard rows": (
         lambda: graph_of(PositionConstraint(), SoftEquality("q", sigma=1)).solve(

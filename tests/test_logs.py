@@ -651,7 +651,9 @@ def test_wrong_frames_of_their_own_are_refused():
     place = Path("test_logs.py")
     refused(lambda: Recording.from_dataframe([1]), "data frame is a list; give a pandas.DataFrame", place)
     refused(
-        lambda: Recording.from_dataframe(frame.assign(**{"q": 1}).rename(columns={"q": 3})), "named 3, which", place
+        lambda: Recording.from_dataframe(frame.assign(**{"q": 1}).rename(columns={"q": 3})),
+        "a column name 3 that",
+        place,
     )
     refused(lambda: Recording.from_dataframe(frame.rename(columns={"q": "t"})), "two columns named 't'; rename", place)
 

@@ -217,7 +217,7 @@ def test_a_signal_that_does_not_come_is_named() -> None:
     online = FixedLagSmoother(rod(), WINDOW)
     for k in range(3000):
         estimate = online.update(0.005 * k, {"theta": 0.1})
-    assert estimate.reason == "no sample of 'u' has come yet"
+    assert estimate.reason == "no sample of 'u' has arrived yet"
     assert online.intake.early > 2500
     for k in range(3000, 3021):
         estimate = online.update(0.005 * k, {"theta": 0.1, "u": 0.0})
@@ -290,7 +290,7 @@ def _inequality() -> Residual:
         (lambda p: FixedLagSmoother(p.with_(residuals=[_inequality()]), 9), "an inequality, which a smoother cannot"),
         (lambda p: FixedLagSmoother(p.with_(friction_width=None), 9), "dry friction, whose width follows from"),
         (lambda p: FixedLagSmoother(rod(sigma=None), 9), "does not declare the noise of 'theta'; give"),
-        (lambda _: smoother(swing(), window=2), "Problem 'rod': window is 2 steps; a factor connects 3 steps"),
+        (lambda _: smoother(swing(), window=2), "Problem 'rod': window is 2 steps, but a factor connects 3 steps"),
         (lambda p: FixedLagSmoother(p, 9, start=3), "start is 3; give a Solution"),
         (
             lambda p: FixedLagSmoother(p, 9, start=start(swing())[1]),

@@ -180,7 +180,7 @@ def test_bad_constraints_are_refused_in_a_sentence(constraints: list[Any], words
 
 def test_one_relation_and_chains_are_refused_in_a_sentence(tmp_path: Path) -> None:
     for one in (m_1 + m_2 == 1.8, Relation("whole", m_1 + m_2 == 1.8)):
-        with pytest.raises(ProblemError, match="one thing; put it in a list"):
+        with pytest.raises(ProblemError, match="but a list is needed"):
             given().with_(constraints=one)
     for chain in ("0.5 <= m <= 0.9", "0.5 <= 2 * (m + n) <= 0.9", "m == n**2 == 1"):
         file = tmp_path / "chained.py"

@@ -130,4 +130,4 @@ def test_what_is_given_twice_is_asked_about() -> None:
     (asked,) = problem.with_(recordings=[*problem.recordings, again]).questions()
     assert "Recordings 'run' and 'again' hold the same samples" in asked
     (asked,) = problem.with_(observations=[*problem.observations, problem.observations[0]]).questions()
-    assert "Signal 'x' has 2 sensors" in asked
+    assert "2 sensors use signal 'x'" in asked

@@ -195,7 +195,7 @@ def test_values_of_expressions():
         ProblemError, match=r"'m_tool', which has a value for each recording; choose one with recording="
     ):
         solution(tool)
-    with pytest.raises(ProblemError, match=r"holds 'm_tool\[full\]', which is no parameter"):
+    with pytest.raises(ProblemError, match=r"contains 'm_tool\[full\]', which is no parameter"):
         solution(tool, recording="full")
 
 

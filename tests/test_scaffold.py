@@ -101,7 +101,7 @@ def test_from_a_file_and_a_log_to_the_file(solved: Path, tmp_path: Path, capsys:
     assert main(["new", robot, log, "--out", out]) == 0
     told = capsys.readouterr()
     assert "3 joints, 2 positions, 2 of them with a current" in told.out
-    assert "no column for slide: held at 0 in the file" in told.err
+    assert "no column for slide: the file fixes these joints at 0" in told.err
     assert "not used: shoulder_vel (a rate)" in told.err
     problem = load_problem(out)
     guesses = {p.name: p.guess for p in problem.parameters}
@@ -262,10 +262,7 @@ def test_what_cannot_be_begun_from(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "no log yet" in capsys.readouterr().out
     assert main(["check", out]) == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert (
-        "The problem has no recording. To solve it, give recordings= with the signals shoulder_tau, elbow_tau, "
-        "slide_tau, shoulder_q," in told
-    )
+    assert "give recordings= with the signals shoulder_tau, elbow_tau, slide_tau, shoulder_q," in told
     assert main(["solve", out, "--out", str(tmp_path / "res")]) == 2
     assert "needs recordings and observations to be solved; give it recordings=[...]" in capsys.readouterr().err
     assert len(load_problem(out).with_().model.joints) == 3
@@ -310,7 +307,7 @@ def test_units_that_the_log_does_not_say(solved: Path, tmp_path: Path, capsys: p
     Recording(1e3 * run.t, columns).to_csv(tmp_path / "log.csv", time="time")
     new = ["new", str(solved / "arm.urdf"), str(tmp_path / "log.csv"), "--out"]
     assert main([*new, str(tmp_path / "odd.py")]) == 0
-    assert "is 'time' in ms? Then say --units time=ms" in capsys.readouterr().err
+    assert "is 'time' in ms? Then give --units time=ms" in capsys.readouterr().err
     units = ["--units", "time=ms", "elbow_pos=deg"]
     assert main([*new, str(tmp_path / "arm.py"), *units, "shoulder_vel=deg/s"]) == 0
     assert "in ms?" not in capsys.readouterr().err
@@ -528,7 +525,7 @@ def test_a_joint_with_a_torque_and_no_position_is_held(tmp_path: Path, capsys: p
     out = tmp_path / "arm.py"
     assert main(["new", str(tmp_path / "arm.urdf"), str(log), "--out", str(out)]) == 0
     told = capsys.readouterr().err
-    assert "no column for shoulder, slide: held at 0 in the file" in told
+    assert "no column for shoulder, slide: the file fixes these joints at 0" in told
     assert "shoulder_effort (drives shoulder, but no column has its position)" in told
     assert [motor.joint.name for motor in load_problem(out).model.motors] == ["elbow"]
 

@@ -33,7 +33,7 @@ from spookid.transcription.factor import Factor
 
 
 def check_finite(model: Model, channels: Sequence[Channel], values: Mapping[str, float]) -> None:
-    """Raise ProblemError for what is declared as an expression of Parameters that is not finite.
+    """Raise ProblemError if a declared expression of Parameters is not finite.
 
     Args:
         values: initial values of all Parameters, by name.
@@ -54,7 +54,7 @@ def check_finite(model: Model, channels: Sequence[Channel], values: Mapping[str,
 
 
 def check_scales(sensors: Sequence[Sensor], motors: Sequence[Motor], values: Mapping[str, float]) -> None:
-    """Raise ProblemError for a sensor that would show nothing, or a winding without resistance.
+    """Raise ProblemError for a sensor with scale zero, or a winding without resistance.
 
     Args:
         values: initial values of all Parameters, by name.
@@ -72,7 +72,7 @@ def check_scales(sensors: Sequence[Sensor], motors: Sequence[Motor], values: Map
 def check_delays(
     sensors: Sequence[Sensor], motors: Sequence[Motor], recording: Recording, values: Mapping[str, float]
 ) -> None:
-    """Raise ProblemError for a delay as long as the recording, which leaves nothing of the signal."""
+    """Raise ProblemError for a delay that exceeds the duration of a recording."""
     lasts = float(recording.t[-1] - recording.t[0])
     late = [(_what(sensor), delay) for sensor in sensors for delay in sensor.each("delay")]
     for what, delay in [*late, *((f"{motor.place}: Motor with {motor.signal!r}", motor.delay) for motor in motors)]:
@@ -95,7 +95,7 @@ def _what(sensor: Sensor) -> str:
 
 @dataclass(frozen=True, eq=False)
 class ParameterSet:
-    """Declared parameters, and the recordings that may have their own."""
+    """The declared Parameters of a problem, and those of its recordings."""
 
     declared: tuple[Parameter, ...]
     """Those of the model, in the order of their declaration."""
@@ -104,16 +104,16 @@ class ParameterSet:
 
     @cached_property
     def own(self) -> tuple[Parameter, ...]:
-        """Declared ones of which each recording has its own; none if there is no recording."""
+        """Declared Parameters with a value per recording; none if there is no recording."""
         return tuple(filter(self._differs, self.declared))
 
     @cached_property
     def every(self) -> tuple[Parameter, ...]:
-        """All that have a value of their own, those of the recordings instead of the declared ones."""
+        """All Parameters with a value: shared ones, and those of the recordings instead of the declared ones."""
         return tuple(one for p in self.declared for one in self.of(p))
 
     def of(self, declared: Parameter) -> tuple[Parameter, ...]:
-        """Return the parameters that a declared one represents."""
+        """Return the Parameters that a declared Parameter stands for, one per recording if each has its own."""
         return tuple(map(declared.of, self.recordings)) if self._differs(declared) else (declared,)
 
     def _differs(self, declared: Parameter) -> bool:
@@ -121,16 +121,16 @@ class ParameterSet:
 
     @cached_property
     def known(self) -> dict[str, Parameter]:
-        """Names by which users may call parameters; that of a declared one means those of all recordings."""
+        """Names that users may give; that of a declared Parameter means those of all recordings."""
         return {p.name: p for p in (*self.every, *self.own)}
 
     @cached_property
     def declared_names(self) -> dict[str, str]:
-        """Name of each parameter of a recording to the name that was declared."""
+        """Map the name of each recording's Parameter to the declared name."""
         return {one.name: p.name for p in self.own for one in self.of(p)}
 
     def check(self, what: str) -> None:
-        """Raise ProblemError if parameters of recordings could not be distinguished by name."""
+        """Raise ProblemError if Parameters of two recordings would have the same name."""
         twice = next((name for name, count in Counter(self.recordings).items() if count > 1), None)
         if self.own and twice is not None:
             raise ProblemError(
@@ -143,7 +143,7 @@ class ParameterSet:
             raise ProblemError(f"{what} holds {stray.name!r}, which is that of one recording; write the declared one")
 
     def expanded(self, values: Mapping[str, float]) -> dict[str, float]:
-        """Return values by the names of all parameters that they set; a value for one recording has priority."""
+        """Expand values to the names of all Parameters that they set; a value for one recording has priority."""
         found = {}
         for p in self.every:
             name = p.name if p.name in values else self.declared_names.get(p.name, p.name)
@@ -152,49 +152,49 @@ class ParameterSet:
         return found
 
     def updated(self, old: Mapping[str, float], new: Mapping[str, float]) -> dict[str, float]:
-        """Both; a new value for all recordings takes the place of the old ones of each."""
+        """Merge old and new values; a new value for all recordings replaces the old ones of each."""
         kept = {name: value for name, value in old.items() if self.declared_names.get(name) not in new}
         return {**kept, **new}
 
     def gone(self, names: Iterable[str], recordings: Iterable[str]) -> set[str]:
-        """Those of these names that are of recordings that are no longer there."""
+        """Select names that belong to recordings that no longer exist."""
         left = set(recordings)
         lost = [name for name in self.recordings if name not in left]
         return {p.of(name).name for p in self.own for name in lost}.intersection(names)
 
     def name_on(self, declared: Parameter, recording: str | None) -> str:
-        """The name of what a declared parameter is in a recording; None: in the first."""
+        """Name of a declared Parameter in a recording; None: in the first."""
         return declared.of(recording or self.recordings[0]).name if self._differs(declared) else declared.name
 
     def on(self, values: Mapping[str, float], recording: str | None = None) -> dict[str, float]:
-        """Values, and those of a recording by the names of what was declared; None: those of the first."""
+        """Values by declared names, for one recording; None: for the first."""
         return {**values, **{p.name: values[self.name_on(p, recording)] for p in self.own}}
 
     @property
     def choice(self) -> ca.SX:
-        """Symbols c, one a recording; none if all parameters are shared."""
+        """Selector symbols c, one per recording; none if all Parameters are shared."""
         return _choice(len(self.recordings) if self.own else 0)
 
     def chosen(self, recording: int) -> Array:
-        """Numbers of the choice for a recording, (n_c,)."""
+        """Values of the selector symbols for a recording, (n_c,)."""
         return np.eye(len(self.recordings))[recording] if self.own else np.zeros(0)
 
     def written(self, factor: Factor) -> Factor:
-        """A factor of declared parameters in those of the recordings; itself if it contains none of them."""
+        """Rewrite a factor of declared Parameters in those of the recordings; unchanged if it contains none of them."""
         symbols = stacked(self.own)
         if not (self.own and ca.depends_on(factor.residual, symbols)):
             return factor
         return factor.substituted(symbols, self._sums)
 
     def in_recordings(self, expression: ca.SX) -> ca.SX:
-        """An expression of declared parameters in those of the recordings."""
+        """Rewrite an expression of declared Parameters in those of the recordings."""
         if not self.own:
             return expression
         inserted: ca.SX = ca.substitute(expression, ca.vertcat(*self.own), self._sums)
         return inserted
 
     def in_each(self, title: str, expression: ca.SX) -> list[tuple[str, ca.SX]]:
-        """An expression of declared parameters and its title, for each recording if it is another in each."""
+        """Yield an expression and its title, once per recording if it differs between recordings."""
         declared = [p for p in self.own if ca.depends_on(expression, p)]
         if not declared:
             return [(title, expression)]

@@ -119,17 +119,17 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     @property
     def sample(self) -> Sequence[Recording]:
-        """Its recordings; for files the first few, the others are read later."""
+        """The recordings; of recording files only the first few, because the others are read later."""
         return self.recordings[:SAMPLE] if isinstance(self.recordings, RecordingFiles) else self.recordings
 
     @property
     def what(self) -> str:
-        """Place of its declaration and its name, for messages."""
+        """File and line of the declaration and the problem's name, for messages."""
         return f"{self.place}: Problem {self.name!r}"
 
     @property
     def dynamics(self) -> Dynamics:
-        """How the equations of motion are weighted."""
+        """Weighting of the equations of motion: estimated noise, deterministic dynamics, or a given weight."""
         if self.state_weight is None or self.state_weight == AUTO:
             return "estimated"
         return "weight" if math.isfinite(self.state_weight) else "hard"
@@ -142,17 +142,17 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     @cached_property
     def bandwidth_step(self) -> float | None:
-        """The longest step that the motion allows [s]; None where that is not known."""
+        """Longest step that the bandwidth of the motion allows [s]; None if unknown."""
         return declared.bandwidth_step(self)
 
     @property
     def weight(self) -> float:
-        """Weight κ as a number: 1 if residuals are whitened by estimated noise."""
+        """Inverse process-noise variance κ; 1 if the noise is estimated."""
         return 1.0 if self.estimates_noise else float(cast(float, self.state_weight))
 
     @cached_property
     def channels(self) -> tuple[Channel, ...]:
-        """One for each signal of the sensors, in the order of their declaration."""
+        """Measured channels, one per signal of the sensors, in the order of their declaration."""
         return kept(channels_of, self.model, tuple(self.observations))
 
     @cached_property
@@ -162,7 +162,8 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """All parameters of the model and its sensors, in the order of their declaration, those of each recording."""
+        """All Parameters of the model and its sensors, in the order of declaration, including those of each
+        recording."""
         return self.parameter_set.every
 
     @cached_property
@@ -172,7 +173,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     @cached_property
     def delays(self) -> tuple[str, ...]:
-        """Names of the parameters in the delays of sensors and inputs, those of each recording too."""
+        """Names of the Parameters in delays of sensors and inputs, including those of each recording."""
         return declared.delays(self)
 
     @cached_property
@@ -182,17 +183,17 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     @cached_property
     def given(self) -> dict[str, float]:
-        """Initial values that replace the declared ones, by the name of each parameter."""
+        """Initial values that replace the declared ones, by name of the Parameter."""
         return {name: float(value) for name, value in self.parameter_set.expanded(self.initial).items()}
 
     @checked
     def guess_on(self, recording: str | None = None) -> dict[str, float]:
-        """Return all initial values by name, and by declared names those of a recording; None: of the first."""
+        """Return all initial values by name, and those of one recording by declared names; None: of the first."""
         return self.parameter_set.on(self.guess, recording)
 
     @property
     def scheme(self) -> Scheme[Any]:
-        """The stepper with the form of dry friction and of process noise."""
+        """The stepper with the chosen forms of dry friction and process noise."""
         return self.stepper.fitting(self.model, DryFriction(cast(Form, self.friction)), self.dynamics)
 
     def with_(self, **changes: Any) -> Self:
@@ -241,7 +242,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return answered(problem, best, backend, others, began)
 
     def plan(self, backend: str = "lm", **options: Any) -> Plan:
-        """The stages of ``solve``, whose arguments it has; ``plan.done(solution)`` shows the fits that were made."""
+        """List the stages of ``solve``, with the same arguments; ``plan.done(solution)`` shows which fits were made."""
         from spookid.estimation.solving import planned
 
         problem, others = self._split(options)
@@ -254,7 +255,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return tuple(question.text for question in questions(self))
 
     def profile(self, name: str, solution: Solution | None = None, backend: str = "lm", **options: Any) -> Profile:
-        """Refit along a free parameter, from a solution of this problem, if there is one already; see
+        """Compute a likelihood profile of a free Parameter, from an existing solution or a new one; see
         ``spookid.studies.profiling``. Other arguments and errors are those of ``solve``."""
         from spookid.studies.profiling import profile
         from spookid.studies.variants import fitting
@@ -263,7 +264,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return profile(problem, name, fitting(backend, others), solution)
 
     def crossvalidate(self, backend: str = "lm", **options: Any) -> CrossValidation:
-        """Fit each of two or more recordings by itself and judge the estimates on all others; see
+        """Fit each of two or more recordings alone, and evaluate the estimates on all others; see
         ``spookid.studies.crossvalidation``. Arguments and errors are those of ``solve``."""
         from spookid.studies.crossvalidation import crossvalidate
         from spookid.studies.variants import fitting
@@ -278,20 +279,21 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return base_parameters(self, recordings)
 
     def contact_forces(self, solution: Solution, recording: int = 0) -> dict[str, Array]:
-        """Return reactions of contacts on bodies, by names of contacts, (N, rows): forces [N] and moments [N m] in the
-        frame that they hold on, as means around each step; 0 in flight, NaN at the first and the last step."""
+        """Return contact forces on bodies by contact name, (N, rows): forces [N] and moments [N m] in the frame of the
+        contact, averaged around each step; 0 in flight, NaN at the first and the last step."""
         from spookid.studies.motor_efforts import contact_forces
 
         return contact_forces(self, solution, recording)
 
     def impacts(self, solution: Solution, recording: int = 0) -> tuple[Strike, ...]:
-        """The impacts of a recording: when they are, how fast points are before and after, and their impulses."""
+        """Return the impacts of a recording: times, speeds of the points before and after, and impulses."""
         from spookid.studies.motor_efforts import strikes
 
         return strikes(self, solution, recording)
 
     def touches(self, solution: Solution, recording: int = 0) -> tuple[TouchSpan, ...]:
-        """When each ``Contact`` touches on a recording, with its impulse; of each step see ``Trajectory.touches``."""
+        """Return the times at which each ``Contact`` touches in a recording, with impulses; ``Trajectory.touches`` has
+        each step."""
         from spookid.studies.motor_efforts import touches
 
         return touches(self, solution, recording)
@@ -310,7 +312,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         progress: Progress | None = None,
         **options: Any,
     ) -> Recording:
-        """Step the mechanism forward; see ``spookid.studies.simulate``, also for what is returned and for errors.
+        """Simulate the mechanism forward in time; ``spookid.studies.simulate`` lists the result and errors.
 
         Args:
             parameters: values by name, instead of initial values, or a solution for its estimates.
@@ -332,7 +334,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     def inverse_dynamics(
         self, parameters: Parameters = None, recording: int | Recording = 0, **options: Any
     ) -> MotorEfforts:
-        """Efforts of the motors along a recording or a given motion; see ``spookid.studies.inverse_dynamics``."""
+        """Compute the motor efforts for a recording or a given motion; see ``spookid.studies.inverse_dynamics``."""
         from spookid.studies.motor_efforts import inverse_dynamics
 
         return inverse_dynamics(self, parameters, recording, **options)
@@ -354,27 +356,28 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     def expected_errors(
         self, planned: Recording, *, noise: Noises = None, known: Solution | None = None
     ) -> ExpectedErrors:
-        """Standard errors that a fit of a planned motion will report; see ``spookid.studies.expected_errors``."""
+        """Predict the standard errors of a fit of a planned motion; see ``spookid.studies.expected_errors``."""
         from spookid.studies.expected import expected_errors
         from spookid.studies.planned_motion import completed
 
         return expected_errors(self, completed(self, planned), noise=noise, known=known)
 
     def regress(self, solution: Solution | None = None, **options: Any) -> Regression:
-        """Least squares on filtered derivatives, compared with a solution if one is given; see
+        """Estimate by least squares on filtered derivatives, optionally compared with a solution; see
         ``spookid.studies.regress``."""
         from spookid.studies.regression import regress
 
         return regress(self, solution, **options)
 
     def nlp(self, solution: Solution | None = None) -> NonlinearProgram:
-        """Return the fit as a nonlinear program of CasADi expressions, with the noise of a solution if it estimates."""
+        """Return the fit as a nonlinear program in CasADi, with the noise of a given solution if noise is estimated."""
         from spookid.studies.nonlinear_program import nonlinear_program
 
         return nonlinear_program(self, solution)
 
     def graph(self) -> Picture:
-        """As a factor graph, to print or ``draw(axes, steps=3)``: x are unknowns of steps, λ those of one factor."""
+        """Return the problem as a factor graph, to print or ``draw(axes, steps=3)``: x are unknowns of steps, λ those
+        of one factor."""
         from spookid.assembly.outlining import picture
 
         return picture(self)

@@ -186,7 +186,7 @@ def _demand(assembly: Assembly, loading: float, building: float) -> str:
         duration = loading + fitting.seconds(assembly, building)
     except ProblemError as error:
         return f"a fit would need {memory} and is refused: {error}"
-    return f"a fit needs about {memory} and {minutes(duration)} on one core (within a factor of 2)"
+    return f"a fit needs {memory} and {minutes(duration)} on one core, within a factor of 2"
 
 
 def _identifiability(assembly: Assembly, width: int, verbose: bool) -> list[str]:

@@ -1,14 +1,15 @@
-"""Do recordings agree? What each by itself would estimate, to first order, and how much errors have to grow for that.
+"""Agreement of recordings: first-order estimates of each recording, and the factor by which errors have to grow.
 
-With S_c the Schur complement of the states of recording c and g_c its half gradient at the joint estimate, less what a
-step of the joint problem would take away, recording c alone would estimate δ_c = −S_c⁻¹g_c more, with the covariance
-S_c⁻¹. Of a parameter
+With S_c the Schur complement of the states of recording c and g_c its half gradient at the joint estimate, without the
+part that a step of the joint problem would remove, recording c alone would change the estimates by δ_c = −S_c⁻¹g_c,
+with the covariance S_c⁻¹. For each parameter,
 
     S² = Σ_c ((δ_c − δ̄)/s_c)² / (n − 1)
 
-with the weighted mean δ̄ is one on average if it is the same in all n recordings and the errors are right. Where S is
-above one, errors have to grow by it (Particle Data Group, Review of Particle Physics, introduction, section 5.2.2); by
-its rule recordings with s_c above 3 √n times the error of the mean are left out, as they would only dilute S.
+with the weighted mean δ̄ is one on average if the parameter is the same in all n recordings and the errors are right.
+If S exceeds one, errors have to grow by this factor (Particle Data Group, Review of Particle Physics, introduction,
+section 5.2.2). As there, recordings with s_c above 3 √n times the error of the mean are left out, as they would only
+dilute S.
 """
 
 from __future__ import annotations

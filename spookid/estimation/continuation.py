@@ -1,9 +1,10 @@
-"""Continuation: to dry friction that sticks by way of smooth friction, and to noise for those who do not estimate it.
+"""Continuation from smooth friction to friction that sticks; it also provides noise estimates to solvers without them.
 
-Noise in the data says little about who sticks when; the smooth motion much. So a fit of friction that sticks begins
-with a smooth one, which finds the noise too, and follows it while the width of the law shrinks, each fit starting where
-the last has ended, until what still creeps is a hundred-thousandth of the joint's speed. There it is plain who sticks.
-(Allgower and Georg, Numerical Continuation Methods, 1990; a smooth law that is sharp at once stalls.)
+The noisy data barely determine which joint sticks when, but a smooth fit does. A fit with sticking therefore begins
+with smooth friction, which also estimates the noise. Further fits reduce the width of the friction law, each from the
+result of the previous one, until the remaining creep is a hundred-thousandth of the joint's speed and the sticking
+phases are clear (Allgower and Georg, Numerical Continuation Methods, 1990). Starting with a narrow smooth law would
+stall.
 """
 
 from __future__ import annotations

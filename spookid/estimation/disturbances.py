@@ -1,15 +1,15 @@
-"""What disturbed the motion of each recording, with standard errors, and findings where that takes the place of the
-mechanics, as where a sign is reversed, or where a sensor's errors count as motion.
+"""Estimated process noise of each recording with standard errors, and findings on too large process noise.
 
-It is the posterior of what is random, all data given. The weighted residuals of a step are r = w/(s √h), of unit
-variance. With H = JᵀJ in states and parameters, r has the mean r̂ and the covariance J H⁻¹Jᵀ. Where loops close, λ and
+Process noise that replaces the mechanics indicates, for example, a reversed sign, or measurement noise that is fitted
+as motion. The estimate is the posterior given all data. The weighted residuals of a step are r = w/(s √h), of unit
+variance. With H = JᵀJ in states and parameters, r has the mean r̂ and the covariance J H⁻¹Jᵀ. In closed loops, λ and
 the random impulses along the coordinates of cut joints are private to the step: r̂ and J are known in the complement C
-of their rows P alone, and the rest is what it was before any data,
+of their rows P only, and the remainder keeps its prior covariance,
 
     cov r = C (J H⁻¹Jᵀ) Cᵀ + PPᵀ,
 
-which is nothing that moves the mechanism: λ takes up whatever stands in the range of Jᵀ of the closing rows, and the
-projector takes P away but for noise of measured efforts in it.
+which does not affect the motion: λ balances everything in the range of Jᵀ of the loop constraints, and the projector
+removes P except for the noise of measured efforts.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Which of two estimators is the answer: noise estimated, or deterministic dynamics with errors from stretches.
+"""Choice between two estimators: estimated process noise, or deterministic dynamics with block-jackknife errors.
 
-The fit with estimated noise is consistent and stands by default. Steps of an encoder or a clock that jitters look like
-a random torque to it, and make its errors wide; deterministic dynamics take them for errors of the sensors. They are
-the answer only if white noise of the size that was found is rejected, as it would make them leave more than they do; if
-no recording is driven in closed loop, and its motion is stable; if a test does not tell both answers apart; and if
-their errors are smaller by more than a factor of 1.5 in the median, with what they would be if process noise made the
-residuals (``statistics.hausman``). So a force that is random is no reason for them: in white noise the estimate of
-noise is sharper. If the two fits differ, the model is incomplete, and the answer says so.
+The fit with estimated process noise is consistent, and the default. Encoder steps and clock jitter look like a random
+torque to it, and make its standard errors wide; deterministic dynamics attribute them to the sensors. Deterministic
+dynamics replace it only if all of these hold: process noise of the estimated intensity is rejected, because it would
+cause larger residuals; no recording is driven in closed loop; the motion is stable; both estimates agree by a test; and
+the standard errors, including the effect of possible process noise, are smaller by more than a factor of 1.5 in the
+median (``statistics.hausman``). With a true random force, the fit with estimated noise is more accurate and is kept. If
+the estimates disagree, the model is incomplete, and a finding reports it.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _doubt(first: Fit, disturbances: list[Noise]) -> str:
         return "no process noise is found: deterministic dynamics would give the same"
     steps = [chain.steps for chain in first.assembly.transcription.chains]
     if sum(steps) / len(steps) < LEAST_BLOCK * BLOCKS:
-        return "the recordings have too few steps for hard dynamics, whose errors are all from stretches"
+        return "the recordings have too few steps for the block jackknife of deterministic dynamics"
     for name, how in _closed(first):
         return f"{name} is driven in closed loop ({how})"
     stiff = first.likelihood.stiff if first.likelihood else None
@@ -157,7 +157,7 @@ def _closed(first: Fit) -> Iterator[tuple[str, str]]:
     drives = [(m.label, [one.acting.held[:, model.signals.index(m.signal)] for one in sampled]) for m in model.motors]
     left = without_echoes(first.condensed, drives)
     for c in (c for c in suspects if feedback(sampled[c].acting.held, left[c]) < level):
-        yield sampled[c].recording.name, "its input answers to what disturbs it"
+        yield sampled[c].recording.name, "its input depends on the process noise"
 
 
 # --- after it ---

@@ -1,15 +1,16 @@
-"""How much of what a recorded motion takes a model explains before any fit, its parameters near their initial values.
+"""Share of the inverse-dynamics efforts that a model explains before any fit, with parameters near their initial
+values.
 
-The motion is that of the initial guess. What it takes less what acts is left along each coordinate, or along the
-directions that loops leave; it is compared with the parts that it is made of, which come from accelerations, rates,
-positions and inputs. Where a time, an angle or a force is in another unit one part dwarfs the others, and nothing that
-is near the initial values balances it: the share is then about one, whatever the mechanism and its size.
+The motion is that of the initial values. The difference of required and acting efforts along each coordinate, or along
+the free directions of loops, is compared with its parts from accelerations, rates, positions and inputs. If a time, an
+angle or a force has a wrong unit, one part dominates the others, and no parameters near the initial values balance it:
+the unexplained share is then about one for any mechanism.
 
-All inputs of a log share a clock, so that one lag τ is estimated for all rows together, beside the parameters: least
-squares, weighted by what each direction leaves as it is given, as at the null hypothesis. Residuals are not white; the
-variance of τ follows from sums of scores over blocks of time that tell equally much (Ibragimov,
-Müller, Journal of Business and Economic Statistics 28, 2010), and the ratio of likelihoods is corrected by it (Kent,
-Biometrika 69, 1982). Where what the model lacks lasts longer than a block, errors are too small.
+All inputs of a log share a clock, so that one lag τ is estimated for all equations together with the parameters, by
+weighted least squares under the null hypothesis. Residuals are not white: the variance of τ follows from sums of scores
+over blocks of time with equal information (Ibragimov, Müller, Journal of Business and Economic Statistics 28, 2010),
+and the likelihood ratio is corrected by it (Kent, Biometrika 69, 1982). If a model error is correlated for longer than
+a block, the errors are too small.
 """
 
 from __future__ import annotations
@@ -244,7 +245,7 @@ class InputLag:
     error: float
     """Its standard error [s]."""
     gain: float
-    """By what the likelihood rises: twice its logarithm, corrected for what the model lacks."""
+    """Increase of twice the log-likelihood, corrected for autocorrelated residuals."""
     blocks: int
     """From which that is known."""
 
@@ -255,8 +256,8 @@ class InputLag:
 
 
 def input_lag(efforts: Efforts, blocks: int = 16) -> InputLag | None:
-    """The lag of all inputs of a recording, up to a period of the cutoff, with scores of so many blocks; None if its
-    motion tells none of half a step of the balance or more."""
+    """The lag of all inputs of a recording, up to a period of the cutoff, with scores of so many blocks; None if the
+    motion does not determine a lag of half a step or more."""
     step, balance, at = efforts.step, efforts.balance, efforts.nearest
     without = _weighted(efforts)
 

@@ -1,8 +1,8 @@
-"""Estimates of continuous time from fits with steps of h and h/2 (Richardson; Stoer and Bulirsch, chapter 7.2.14).
+"""Richardson extrapolation of the estimates to step zero, from fits with h and h/2 (Stoer and Bulirsch, ch. 7.2.14).
 
-The variational step is of second order: what a step of h adds to an estimate is a h² to leading order, so that fits
-with h and h/2 tell it, a h² = (θ_h − θ_{h/2}) 4/3, with dry friction too. Both take the same samples, and
-the noise that the finer one finds.
+The variational step is of second order, also with dry friction: the discretization bias of an estimate is a h² to
+leading order, so that fits with h and h/2 determine it, a h² = (θ_h − θ_{h/2}) 4/3. Both fits use the same samples, and
+the noise of the finer one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One fit, and the result that it makes: estimates at once, all else when it is first asked for."""
+"""One fit and its result: estimates are available at once, everything else is computed when it is first used."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Fit:
 
     @cached_property
     def influence(self) -> Influence:
-        """How the estimates hang on data and settings."""
+        """Derivatives of the estimates with respect to data and settings."""
         return step_errors.influence(self.assembly, self.point, self.identifiability, self.motion)
 
     @property
@@ -144,7 +144,7 @@ class Fit:
         )
 
     def told(self, coarser: Callable[[], ScoreTests | None] = lambda: None) -> Solution:
-        """The result with what its model lacks, the step's part taken off if a coarser fit tells it."""
+        """The result with findings on model errors; a coarser fit shows which of them are discretization error."""
 
         return self.result.with_findings(lambda: misspecification.misfit_findings(self.score_tests, coarser))
 

@@ -1,5 +1,6 @@
-"""One fit of a problem, from its initial values or another solution, at noise that is estimated, known or guessed; and
-the time that a whole fit takes, measured by one that ends after its first iteration.
+"""One fit of a problem, from its initial values or another solution, with estimated, known or preliminary noise.
+
+The module also forecasts the time of a whole fit, from one that ends after its first iteration.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ class Start:
     """Where a solve begins, and what it keeps."""
 
     solution: Solution | None = None
-    """Whose states and estimates are the start; None: the initial guess."""
+    """Solution whose states and estimates are the start; None: the initial values."""
     own: Mapping[str, float] = field(default_factory=dict)
     """Initial values by the name of the parameter that go before those estimates."""
     noise: Solution | None = None
@@ -157,13 +158,13 @@ class Start:
     guessed: bool = False
     """True for a fit that only leads on, at noise as a search for it would begin."""
     roughly: bool = False
-    """True to end near the maximum of the likelihood, where others go on from; see ``finished``."""
+    """True to end near the maximum of the likelihood, from where other fits continue; see ``finished``."""
     leads: bool = False
-    """True for a fit whose errors others tell."""
+    """True for a preliminary fit, whose standard errors are not needed."""
     like: Assembly | None = None
     """Of a problem with the same step, of which all is taken that is the same; see ``assemble``."""
     revised: Revise | None = None
-    """Gives the problem with other samples, once the motion is known well enough to tell which are wrong."""
+    """Function that gives the problem without outliers, once the motion is known well enough to recognize them."""
 
 
 _GUESSES = Start()

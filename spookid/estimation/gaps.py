@@ -1,9 +1,9 @@
-"""Where samples are missing for long: the fit is grown from the parts, and crosses a gap by simulation.
+"""Fits of recordings with long gaps: the parts are fitted first, and the motion in a gap is simulated.
 
-A guess of the motion that is drawn through a gap takes a short way where the mechanism may have turned over, and a fit
-from there may end in another minimum, what does not fit put down to noise. So the parts beside the gaps are fitted
-first, as recordings of their own with the same parameters. These tell the motion across a gap: it is simulated from the
-end of the part before. The fit of the whole continues from there, and must fit the data barely worse than the parts do.
+An initial motion that is interpolated through a gap may be wrong by whole turns, and a fit from there may end in a
+local minimum with too much noise. The parts between the gaps are therefore fitted first, as separate recordings with
+common parameters. The motion in a gap is then simulated from the end of the preceding part. The fit of the whole
+recording starts from this motion, and must fit the data nearly as well as the separate parts.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def has_gaps(problem: Problem) -> bool:
 
 
 def parts_of(problem: Problem) -> Problem:
-    """The problem whose recordings are the parts beside the gaps, which tells its noise alone."""
+    """The problem whose recordings are the parts between the gaps, and which estimates its own noise."""
     lead, spans = leading(problem), _long_gaps(problem)
     pieces = [_pieces(problem, i, spans) for i in range(len(problem.recordings))]
     return lead.with_(recordings=[part for own in pieces for part in own], step=lead.step)

@@ -1,8 +1,8 @@
-"""What can be known before anything is fitted: the combinations of parameters that forces at the joints depend on.
+"""Base parameters: the combinations of parameters on which joint forces depend, computed before any fit.
 
 Forces are linear in masses, first moments m c, inertias about the bodies' origins and coefficients of loads
-(``spookid.mechanics.regressor``). Those that do nothing of their own go together with others; the combinations that
-stay are the *base parameters*: no motion tells more of a mechanism all of whose joints have a known force or torque.
+(``spookid.mechanics.regressor``). Linearly dependent parameters are regrouped into combinations. If the forces and
+torques of all joints are known, no motion identifies more than these *base parameters*.
 """
 
 from __future__ import annotations
@@ -193,8 +193,8 @@ def base_parameters(problem: Problem, recordings: Recording | Iterable[Recording
             closed, which is what an experiment can show at the most.
 
     Raises:
-        ProblemError: if loops do not close, or a recording is too short, lacks a signal, or is none of the problem's
-            although Parameters are another in each.
+        ProblemError: if loops do not close, or a recording is too short, has not all signals, or is none of the
+            problem's although Parameters are another in each.
     """
     given = () if recordings is None else [recordings] if isinstance(recordings, Recording) else recordings
     chosen = collected(given, Recording, f"{declared_at()}: base_parameters: recordings")

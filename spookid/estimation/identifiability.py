@@ -1,6 +1,4 @@
-"""Identifiability: what a problem's data say about its parameters, a priori at the initial values or a posteriori, and
-what would help them to say more.
-"""
+"""Identifiability of the parameters, before a fit at the initial values or after it, with advice on better data."""
 
 from __future__ import annotations
 
@@ -48,8 +46,7 @@ from spookid.transcription.transcription import Point, Transcription
 
 
 def advise(model: Model, parameters: Sequence[Parameter], settled: bool = False) -> str:
-    """What helps against a direction in which these parameters are weakly identified, ``settled`` if priors tell
-    them."""
+    """Advice on a weakly identifiable direction of these parameters; ``settled`` if priors determine it."""
     motions = "; ".join(dict.fromkeys(text for p in parameters for text in _motions(model, p)))
     if settled:
         return (
@@ -185,7 +182,7 @@ def judged(
 
 
 def a_priori(assembly: Assembly) -> Identifiability:
-    """What a fit will be able to tell, linearized at the initial guess, its residuals less what a step would remove."""
+    """Identifiability at the initial values, with the residuals that would remain after a Gauss–Newton step."""
     transcription = assembly.transcription
     start = ReducedProblem(transcription, assembly.start).project(assembly.start)
     free = transcription.free_directions(start.parameters, unequal=False)
@@ -328,8 +325,8 @@ def contradictions(
 
 
 def trade_offs(problem: Problem, known: Sensitivities, correlation: float = 0.9) -> list[Finding]:
-    """Delays that the data hardly tell from another parameter, such as damping: a torque that comes late
-    takes energy from a motion, or gives it."""
+    """Findings on delays that correlate strongly with another parameter, such as damping: a delayed torque removes or
+    adds energy."""
     found, names = [], list(known.names)
     for place, name in enumerate(names):
         row = np.nan_to_num(known.correlation[place])

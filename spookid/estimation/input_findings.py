@@ -1,7 +1,7 @@
-"""What the estimates owe to how inputs are interpolated between their samples, to first order.
+"""First-order effect of the interpolation of inputs on the estimates.
 
-A signal that is measured may be on lines between its samples, or band-limited. Both agree while it is slow against the
-sampling rate. If residuals change by d from one to the other, the estimates change by −(TᵀT)⁻¹Tᵀd with T as in (3.32).
+A measured signal may be interpolated linearly between its samples, or as band-limited. Both agree if it is slow
+compared with the sampling rate. If the residuals change by d, the estimates change by −(TᵀT)⁻¹Tᵀd with T as in (3.32).
 """
 
 from __future__ import annotations

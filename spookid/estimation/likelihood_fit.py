@@ -1,4 +1,4 @@
-"""Fits whose noise is estimated: from an assembled problem to a maximum of its likelihood, and what it tells."""
+"""Maximum-likelihood fits with estimated noise, from an assembled problem to the maximum and its derivatives."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from spookid.statistics.trial import UnsettledStatesError
 from spookid.transcription.transcription import Point, Transcription
 
 Revise = Callable[[Assembly, Point], Assembly | None]
-"""Gives the assembly with other samples that a motion speaks for, or None."""
+"""Function that gives the assembly with other samples, if a motion requires them, or None."""
 
 SHARE = 0.01
-"""Of the impulses that the initial guess lacks, for a disturbance to begin with."""
+"""Initial process noise, relative to the residual impulses at the initial values."""
 _ROUGH = 0.1
-"""Promise of a step, of −log L, from which sizes are told apart that one had in common."""
+"""Predicted decrease of −log L below which common noise standard deviations may be separated."""
 _HALVED = 16.0
 """Factor by which digits fall short with half the step: at the same density of the noise, the information of a row of
 impulses in the states of neighbouring steps grows with h⁻³, and that of the samples of a step falls with h."""
@@ -87,7 +87,7 @@ def maximize_likelihood(
 ) -> Likelihood:
     """The maximum of the likelihood from a start and the noise of another fit, whose sizes stay apart as they are: held
     with ``hold``, only near if others continue from here (``roughly``), with other samples once it is near
-    (``revised``), its errors computed when asked for if another fit is to tell them (``leads``)."""
+    (``revised``), and with errors only on request if the fit is preliminary (``leads``)."""
     problem, inner = assembly.transcription, solver.like(STATES)
     alike = _as_known(assembly.noise, known)
     if alike and hold:
@@ -156,7 +156,7 @@ def _ended(
 def found_by(
     assembly: Assembly, search: Search, outcome: Outcome, hold: bool = False, leads: bool = False
 ) -> Likelihood:
-    """What a search has found; its errors are computed when asked for if another fit is to tell them (``leads``)."""
+    """Result of a search; its errors are computed only on request if the fit is preliminary (``leads``)."""
     numbered = search.problem.with_numbers(search.numbers(search.logs))
     noise = _noise(assembly, search)
     value = float(-search.value - search.best.states.excess * math.log(2 * math.pi) / 2)
@@ -256,21 +256,21 @@ def numbers_of(known: Sequence[Noise], step: float, sizes: Sequence[NoiseSize]) 
 
 
 def begun_at(assembly: Assembly, known: Sequence[Noise]) -> tuple[tuple[NoiseSize, ...], Array] | None:
-    """Sizes told apart as another fit has told them, and their logarithms there; None if it does not tell all."""
+    """Noise standard deviations separated as in another fit, and their log-sigmas there; None if it has not all."""
     sizes = _as_known(assembly.noise, known) or assembly.noise
     logs = _logs(sizes, known, assembly.problem.step)
     return None if logs is None else (sizes, logs)
 
 
 def _logs(sizes: Sequence[NoiseSize], known: Sequence[Noise], step: float) -> Array | None:
-    """Logarithms of sizes as another fit has found them; None if it does not tell all."""
+    """Log-sigmas of another fit; None if it has not all of them."""
     by_name = numbers_of(known, step, sizes)
     values = [by_name.get((s.kind, s.names[0]), 0.0) or least(s) for s in sizes]
     return np.log(values) if all(value > 0 for value in values) else None
 
 
 def least(size: NoiseSize) -> float:
-    """What stands for a size of zero: of a contact that does not slip, as small as digits allow."""
+    """Value that replaces a noise standard deviation of zero: for a contact without slip, the rounding limit."""
     return size.floor if size.of_motion else 0.0
 
 

@@ -1,8 +1,7 @@
-"""Findings on a misspecified model, from score tests of the residuals of a fit whose noise was estimated.
+"""Findings on model errors, from score tests of the residuals of a fit with estimated noise.
 
-What a declaration may have wrong are variations of the model: bodies are made longer, heavier or more inert, and joints
-get friction, by an amount that is a symbol; the factors of that model, differentiated at nothing, are what these would
-do to the residuals, in the stepper's own words.
+Possible errors are variations of the model: longer, heavier or more inert bodies, and friction of joints, by a symbolic
+amount. The derivatives of the factors at amount zero give the effects on the residuals, for any stepper.
 """
 
 from __future__ import annotations
@@ -60,8 +59,8 @@ def misspecification_tests(
 def misfit_findings(
     of_fit: ScoreTests | None, coarser: Callable[[], ScoreTests | None] = lambda: None
 ) -> list[Finding]:
-    """A warning of what moves estimates by a standard error or more, strongest first, and a note of what else the tests
-    find, without what the step does if a fit with twice the step tells it."""
+    """A warning of causes that change estimates by a standard error or more, strongest first, and a note of others. A
+    fit with twice the step excludes discretization error."""
     found = () if of_fit is None else misfits(of_fit, coarser)
     if of_fit is None or not found:
         return []

@@ -1,4 +1,4 @@
-"""Motions at which forces are asked for: those of recordings, and states at random."""
+"""Motions at which forces are evaluated: those of recordings, and random states."""
 
 from __future__ import annotations
 

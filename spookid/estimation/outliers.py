@@ -1,9 +1,9 @@
-"""Samples that are plainly wrong: left out of a fit by default, and named.
+"""Outliers: samples that are removed from a fit by default, and listed.
 
-A fit without the samples that stand out from their neighbours (``suspects``) finds the motion and the noise; by these
-it is decided which samples are left out of the answer, those from five times the noise on. That is least squares with
-hard rejection from a robust start (Rousseeuw and Leroy, Robust Regression and Outlier Detection, 1987, section 2.1),
-which loses next to nothing on normal noise.
+A first fit without the samples that differ from their neighbours (``suspects``) determines the motion and the noise.
+Samples more than five noise standard deviations from this fit are removed from the final one. That is least squares
+with hard rejection from a robust start (Rousseeuw and Leroy, Robust Regression and Outlier Detection, 1987, section
+2.1), which loses next to nothing on normal noise.
 """
 
 from __future__ import annotations

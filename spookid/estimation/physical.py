@@ -1,9 +1,9 @@
-"""What estimates mean: masses, centres of mass, moments, the combinations of them that forces depend on, what acts at
-joints, with errors by the delta method; and findings on those that nothing in nature has.
+"""Physical quantities of the estimates with errors by the delta method, and findings on unphysical values.
 
-The largest principal moment of a body is at most the sum of the others. The kinetic energy is linear in the inertias,
-T = ½ Σ ωᵀ I ω + …, and what does not change it does not change the motion: moments about axes that a body never turns
-about, or what one body's inertia gives and another's takes. Only what no such change alters is a matter of the data.
+Quantities are masses, centres of mass, moments, base parameters and coefficients of joints. The largest principal
+moment of a body is at most the sum of the others. A violation is reported only if the data determine it: changes of
+inertias that leave the kinetic energy T = ½ Σ ωᵀ I ω + … of the motion unchanged are not identifiable, such as moments
+about axes that a body never rotates about, or shifts of inertia between bodies.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ _LITTLE = 1e-2
 _PRODUCTS = np.triu_indices(3)
 """Rows and columns of the products of rates that inertias multiply."""
 _DOUBLE = np.where(np.equal(*_PRODUCTS), 1.0, 2.0)
-"""How often each stands in an inertia."""
+"""Multiplicity of each product in an inertia."""
 
 
 def inertia_findings(

@@ -1,7 +1,7 @@
 """The plan of a fit: its stages, in order, each with the condition on which it belongs there.
 
-A fit prepares its samples, goes through these stages and is diagnosed when it is asked what it says. Stages change the
-start, the noise, the friction or the step; what a problem is assembled to is built once for each length of the step.
+A fit prepares its samples, passes through these stages, and is diagnosed on request. Stages change the start, the
+noise, the friction or the step. The assembly of a problem is built once for each length of the step.
 """
 
 from __future__ import annotations

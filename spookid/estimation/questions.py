@@ -1,8 +1,8 @@
 """Questions about units, clocks and signs, asked before a fit begins.
 
-A supposition, such as that an angle is in degrees, is tried by itself: if the model explains far more of what the
-motion takes with it than without (``explained``), it is asked about. Nothing is changed, and nothing is asked where the
-model explains the motion as it is given.
+Each supposition, such as an angle in degrees, is tested separately: if the model explains far more of the
+inverse-dynamics efforts with it than without (``explained``), a question is printed. The data are not changed, and no
+question is asked if the model explains the motion as it is given.
 """
 
 from __future__ import annotations

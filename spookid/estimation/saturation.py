@@ -1,11 +1,9 @@
-"""Samples of a sensor at the end of its range: a run of equal values at a signal's minimum or maximum where the motion
-around it continues beyond.
+"""Detection of saturated samples: runs of equal values at the minimum or maximum of a signal, beyond which it moved.
 
-An encoder shows equal values where the motion turns or rests, too. So noise that is larger than the sensor's resolution
-has to stop in such runs; or parabolas through the samples beside them have to lead beyond the extreme by more than
-noise and resolution explain, as motion that turns or rests slows down before.
-Saturated samples say no more than that the motion was beyond. They count as missing, as normal errors around the
-extreme would pull the motion back to it.
+An encoder also shows equal values when the motion reverses or rests. A run counts as saturated if noise larger than the
+resolution disappears in it, or if parabolas through the neighbouring samples exceed the extreme by more than noise and
+resolution explain: a motion that reverses or rests slows down before. Saturated samples are treated as missing, because
+normal errors around the extreme would pull the motion back to it.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ _SIDE = 9
 
 def saturated(t: Array, values: Array, bends: bool = False) -> Mask:
     """True for samples (N,) at the end of the range. ``bends``: True for rates, which a force may bend at once, so that
-    only noise tells."""
+    only the noise criterion applies."""
     result, finite = np.zeros(len(values), dtype=np.bool_), np.isfinite(values)
     known, times, found = values[finite], t[finite], list[tuple[Mask, list[_Side]]]()
     for extreme, up in ((known.max(initial=-np.inf), 1.0), (known.min(initial=np.inf), -1.0)):

@@ -1,7 +1,7 @@
 """Noise of sensors that is correlated in time, recognized by its likelihood against white noise.
 
-It is tried where white process noise is rejected, with a correlation time of each sensor as one more unknown. Errors of
-the estimates are those with the times that were found; these hardly depend on one another.
+It is tried if white process noise is rejected, with a correlation time of each sensor as one more unknown. Standard
+errors of the estimates assume the estimated correlation times, because both are nearly independent.
 """
 
 from __future__ import annotations

@@ -1,19 +1,17 @@
-"""Other starts of a fit: around delays and times of impacts that it has found, and where noise has taken the place of
-the mechanics, or a motion speaks for another law of friction.
+"""Further starts of a fit: after changed delays or impact times, with small fixed noise, and with other friction laws.
 
-Samples and inputs are laid out around the delays with which a fit begins: a sample belongs to the step in which what it
-shows took place then, and an input is a line through its value and slope there. Forces of an impact are those of the
-time at which it is known to be. Fits are carried on until these stand still; then none of that is left in the answer.
+Samples and inputs are assigned to steps by the delays at the start of a fit, and inputs are linear in the delay around
+that value. Likewise, impact forces are assigned by the initial impact times. The fit is repeated until delays and times
+no longer change, so that the result does not depend on these linearizations.
 
-The likelihood has worse maxima far from the best one: inertias out of all proportion, whose motion process noise make,
-or a sensor whose errors count as motion. A search for the noise may end there from initial values that are off by a
-decade, as each step makes room for more noise. At noise that is small and held, the same initial values lead to the
-motion.
+The likelihood has local maxima with absurd inertias and too large process noise, or with measurement noise that is
+fitted as motion. A search for the noise may end there if initial values are wrong by a factor of ten. With small fixed
+noise, a fit from the same initial values finds the motion.
 
-From velocities of ``ContinuousFriction`` that are off by a factor of two a fit may take what friction does near rest
-for disturbance. By then the motion is known. With it and all other parameters held, what disturbs the steps is a
-function of the few parameters of the law, of which least squares from a grid of velocities find the least. (That is
-regression of the dynamics on smoothed motion, as of Atkeson, An and Hollerbach, IJRR 5, 1986.)
+If initial velocities of ``ContinuousFriction`` are wrong by a factor of two, a fit may attribute friction near rest to
+process noise. The motion is then known: with fixed motion and other parameters, the process noise is a function of the
+few friction parameters, and least squares from a grid of velocities finds them (regression on smoothed motion, Atkeson,
+An and Hollerbach, IJRR 5, 1986).
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """First-order changes of the estimates with data, settings and fixed parameters: δθ = −(TᵀT)⁻¹ Tᵀ δr.
 
-What the time step adds to the estimates, to leading order and without another fit.
+The same formula gives the discretization bias of the estimates, to leading order and without another fit.
 
-The fitted motion is nearly one in steps of 2h, too: every other state of it, with 2h instead of h. Where the exact
-motion misses the equations of a step of order p by d = O(h^(p+1)), it misses those of the double step by 2^(p+1) d and
-both of its halves together by 2 d; the difference tells d, as in deferred correction (Pereyra, Numerische Mathematik
-10, 1967). What a sensor makes of the velocities has an error of O(h^p), found in the same way. Inputs that are recorded
-between the steps, where the step holds them, add the impulses by which they differ.
+Every other state of the fitted motion nearly satisfies the equations with the step 2h. If the exact motion violates the
+equations of a step of order p by d = O(h^(p+1)), it violates those of the double step by 2^(p+1) d, and both half steps
+together by 2 d. The difference gives d, as in deferred correction (Pereyra, Numerische Mathematik 10, 1967).
+Predictions of sensors from velocities have an error of O(h^p), which is found in the same way. Inputs that change
+within a step add the impulses by which they differ from the held value.
 
-To the fit d is a disturbance like any other, which moves the estimates by −(TᵀT)⁻¹ Tᵀ d, T as in (3.32).
+The local error d acts like a change of the residuals, and changes the estimates by −(TᵀT)⁻¹ Tᵀ d, T as in (3.32).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Samples that stand out from their neighbours, before any fit: where nothing strikes, a position cannot jump and come
-back, nor stand still and jump on, as of an encoder that is stuck or a link that drops out and holds the last value.
+"""Suspected outliers before any fit: position samples that differ from their neighbours.
 
-Robust losses barely feel samples that are far off, and far from the truth these are all of them: with a wrong inertia
-the whole recording may pass for outliers. So a fit with such losses begins without suspects, with a plain loss.
+Without impacts, a position cannot jump and return, nor stand still and jump on, as with a stuck encoder or a lost
+connection that repeats the last value. Robust losses alone do not suffice: they ignore distant samples, and with a
+wrong inertia the whole recording may look like outliers. A fit with robust losses therefore begins with least squares,
+without the suspected samples.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ next, of all and of those near by, from which one is suspected."""
 _AROUND = 11
 """How many samples are near by, itself among them."""
 MOST = 0.1
-"""Share of a signal's samples from which they are no outliers but something that the model lacks."""
+"""Share of a signal's samples above which they indicate a model error and not outliers."""
 
 
 def drops_outliers(one: Sensor | Channel) -> bool:

@@ -1,10 +1,11 @@
-"""How hard the data pull at constraints between parameters: what each would be if it alone were let go.
+"""Tests of constraints between parameters against the data, and causes of fits that stopped before their minimum.
 
-With S the Schur complement of the states, g half the gradient of −2 log L at the solution, and L of LLᵀ = S⁻¹ along
-what moves without a row, the row moves by aᵀδ, δ = −LLᵀg for its slope a, to first order; its variance is
-aᵀLLᵀ Cov(g) LLᵀa. Its ratio is the test of Aitchison and Silvey (Annals of Mathematical Statistics 29, 1958).
+With S the Schur complement of the states, g half the gradient of −2 log L at the solution, and LLᵀ = S⁻¹ within all
+other constraints, releasing one constraint with gradient a changes its value by aᵀδ, δ = −LLᵀg, to first order, with
+the variance aᵀLLᵀ Cov(g) LLᵀa. Their ratio is the test of Aitchison and Silvey (Annals of Mathematical Statistics 29,
+1958).
 
-What holds the cost of a fit that stopped before its minimum: joints, equality constraints, recordings, and bounds.
+For a fit that stopped early, the largest parts of the cost are named: joints, constraints, recordings, and bounds.
 """
 
 from __future__ import annotations

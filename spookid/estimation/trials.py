@@ -1,12 +1,12 @@
-"""Whether other sensors explain a motion that a fit leaves in doubt: the problem is solved once more with them.
+"""Trials with other sensor settings, if a fit is doubtful: the problem is solved again with them.
 
-A sigma that is too small makes the motion follow the sensor's noise, and the process noise so large that forces say
-little; one that is too large hides what sensors show. The slope of the likelihood in a size says at once that it is
-off, and a fit in which it is estimated what it is. Where that fit raises doubts of its own, they are the cause.
+If a given sigma is too small, the motion follows the sensor noise, and the large process noise hides the forces; if it
+is too large, it hides information of the sensors. The gradient of the likelihood in sigma shows the error, and a fit
+with estimated sigma finds the value. If that fit still has warnings, these name the cause.
 
-A sensor that lags by a few milliseconds behind another makes the noise of a mechanism of springs or chains larger than
-all that acts in it, and what is estimated then is no mechanics from which a lag could be told. So the problem is solved
-once more, from its initial values, with a delay and an offset of each sensor among its Parameters.
+If one sensor lags by a few milliseconds behind another, the process noise of a stiff mechanism exceeds all forces, and
+the estimates are too wrong to show the lag. The problem is therefore solved again from its initial values, with a delay
+and an offset of each sensor as Parameters.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def given_noise_findings(problem: Problem, result: Solution, solve: Solve, facto
 
 
 def refuted(problem: Problem, result: Solution) -> set[str]:
-    """Signals whose sigma was given and is off, by the slope of the likelihood; of quaternions nothing can be told, for
-    their components are not independent of one another."""
+    """Signals whose given sigma is wrong by the gradient of the likelihood; quaternions are not tested, because their
+    components are not independent."""
     bound = {channel.signal for channel in problem.channels if channel.sensor.either_sign}
     given = [one for one in result.noise if one.kind == "sensor" and one.given and one.names[0] not in bound]
     return {one.names[0] for one in given if abs(one.score) > limit(len(given))}

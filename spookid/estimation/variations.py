@@ -1,4 +1,4 @@
-"""Variations of a model: amounts of what it may lack, as columns of its residuals."""
+"""Variations of a model: first-order effects of possible model errors on its residuals."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Speed:
     rate: float
     """[rad/s or m/s]."""
     change: float
-    """Of the rate from sample to sample: what friction does at smaller rates no sample tells [rad/s or m/s]."""
+    """Change of the rate between samples: friction at smaller rates has no effect on them [rad/s or m/s]."""
     span: float
     """Of the displacement, largest less least [rad or m]."""
 
@@ -82,7 +82,7 @@ class _Variation:
     @cached_property
     def volumes(self) -> Kernel:
         """Σ ⟨A, dJ⟩ for the changes dJ of its Jacobian in its variables, whose tangents are they themselves, (count,);
-        weights A (columns, rows) stand behind the other stepwise arguments."""
+        weights A (columns, rows) follow the other stepwise arguments."""
         x, (rows, count) = ca.vertcat(*self.factor.variables.values()), self.slopes.shape
         weights = ca.SX.sym("weights", x.numel() * rows)
         along = (ca.jtimes(self.slopes[row, :].T, x, weights[row::rows]) for row in range(rows))

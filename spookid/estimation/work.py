@@ -166,8 +166,8 @@ def asked_from(problem: Problem, found: Solution) -> Solution:
 
 
 def starting_from(problem: Problem, known: Solution | None) -> tuple[Problem, Solution | None]:
-    """The problem and the solution to start from; of one with deterministic dynamics, whose motion lacks nothing from
-    which a search could find noise, the estimates alone."""
+    """The problem and the solution to start from; with deterministic dynamics only the estimates, because such a motion
+    has no residuals from which a search could find process noise."""
     if known is None or known.choice is None or not known.choice.is_hard:
         return problem, known
     pairs = ((p, known.values.get(p.name, np.nan)) for p in problem.free)

@@ -42,14 +42,14 @@ MEANING = {
 
 @dataclass(frozen=True, eq=False)
 class Variables:
-    """Those that a graph of a system has."""
+    """Variables of each step in a graph of a mechanism."""
 
     system: System
     names: tuple[str, ...]  # in the order of ``MEANING``
 
     @cached_property
     def manifold(self) -> Manifold:
-        """Where the variables of one step live."""
+        """Manifold of the variables of one step."""
         return Manifold(tuple(part for name in self.names for part in self.space(name).parts)).joined
 
     def space(self, name: str) -> Manifold:
@@ -57,18 +57,18 @@ class Variables:
         return self.system.manifold if name == "q" else Manifold((("flat", len(self.labels(name))),))
 
     def labels(self, name: str) -> tuple[str, ...]:
-        """What each tangent direction of a variable belongs to."""
+        """Name of each tangent direction of a variable."""
         if name == "Q":
             return self.system.actuated
         own = self.system.names
         return own if name in ("q", "v", "a") else tuple(own[i] for i in self.system.independent)
 
     def coordinates(self, name: str) -> slice:
-        """Its coordinates among those of a step."""
+        """Slice of a variable's coordinates within those of a step."""
         return self._places[name][0]
 
     def columns(self, name: str) -> slice:
-        """Its tangent directions among those of a step."""
+        """Slice of a variable's tangent directions within those of a step."""
         return self._places[name][1]
 
     @cached_property
@@ -81,11 +81,11 @@ class Variables:
         return found
 
     def of(self, x: ca.SX) -> dict[str, ca.SX]:
-        """The variables of one step (ambient,) by name."""
+        """Split the variables of one step (ambient,) by name."""
         return dict(zip(self.names, split(x, [self.space(name).ambient for name in self.names]), strict=True))
 
     def read(self, states: Array) -> dict[str, Array]:
-        """The variables of all steps, (N, ambient) to (N, its coordinates) each."""
+        """Split the variables of all steps, (N, ambient), by name into (N, its coordinates) each."""
         return {name: states[:, self.coordinates(name)] for name in self.names}
 
     def written(self, values: Mapping[str, Array]) -> Array:
@@ -94,7 +94,7 @@ class Variables:
 
 
 def independent(system: System, q: ca.SX) -> ca.SX:
-    """The independent ones of the coordinates, (f,)."""
+    """Indices of the independent coordinates, (f,)."""
     chosen: ca.SX = q[[system.manifold.coordinate(column) for column in system.independent]]
     return chosen
 
@@ -104,7 +104,7 @@ Coordinates = Literal["dependent", "independent"]
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """Variables, signals and step of a factor at step k."""
+    """Variables, signals and time step that a factor sees at step k."""
 
     variables: Variables
     step: ca.SX
@@ -121,7 +121,7 @@ class Window:
 
     @property
     def after(self) -> Mapping[str, ca.SX]:
-        """Those of step k + 1."""
+        """Variables of step k + 1."""
         return self.steps[1]
 
     @property
@@ -130,14 +130,14 @@ class Window:
         return self.variables.system
 
     def changes(self, name: str) -> list[ca.SX]:
-        """x_{k+1} ⊟ x_k of a variable from each step to the next."""
+        """Change x_{k+1} ⊟ x_k of a variable from each step to the next."""
         space, x = self.variables.space(name), [step[name] for step in self.steps]
         return [space.difference(after, before) for before, after in pairwise(x)]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GraphFactor(metaclass=Checked):
-    """A residual e of some variables with cost |e/sigma|²; with sigma 0 an equality constraint.
+    """Factor of a graph: a residual e of some variables with cost |e/sigma|², or with sigma 0 an equality constraint.
 
     Args:
         sigma: standard deviation of the error, in its unit: one number, or one for each row; 0 for a constraint.
@@ -177,21 +177,21 @@ class GraphFactor(metaclass=Checked):
 
     @property
     def what(self) -> str:
-        """Place of its declaration and its kind, for messages."""
+        """File and line of the declaration and the kind of object, for messages."""
         return f"{self.place}: {type(self).__name__}"
 
     @property
     @abstractmethod
     def variables(self) -> tuple[str, ...]:
-        """Names of the variables that it needs."""
+        """Names of the variables that the factor connects."""
 
     def signals(self, system: System) -> tuple[str, ...]:
-        """Names of the data that it takes at its step."""
+        """Names of the signals that the factor uses at its step."""
         return ()
 
     @abstractmethod
     def labels(self, variables: Variables) -> tuple[str, ...]:
-        """A name for each row of the error."""
+        """A name for each component of the error."""
 
     @abstractmethod
     def error(self, at: Window) -> ca.SX:
@@ -211,7 +211,7 @@ class GraphFactor(metaclass=Checked):
 
 @dataclass(frozen=True, eq=False)
 class OfVariable(GraphFactor):
-    """A factor of one variable, with a row for each of its directions."""
+    """A factor of one variable, with one equation for each of its directions."""
 
     variable: str
 
@@ -240,7 +240,7 @@ At = Literal["first", "every"]
 
 @dataclass(frozen=True, eq=False)
 class Prior(OfVariable):
-    """e = x ⊟ x₀ (21), of all directions of a variable or of some::
+    """Prior e = x ⊟ x₀ (21) on all directions of a variable or on some::
 
         Prior("q", q0)                                              # where the motion begins
         Prior("q", ("reference",), at="every", rows=("theta",))     # a reference, from data
@@ -289,7 +289,7 @@ class Prior(OfVariable):
         return tuple(own[i] for i in self.directions(variables))
 
     def directions(self, variables: Variables) -> tuple[int, ...]:
-        """Numbers of the directions that it is of.
+        """Indices of the tangent directions that the factor constrains.
 
         Raises:
             ProblemError: for one that the variable does not have.
@@ -320,7 +320,7 @@ class Prior(OfVariable):
 
 @dataclass(frozen=True, eq=False)
 class Observation(GraphFactor):
-    """e = y(q, v, a, ...) − the sample of a signal at the step; none where that is NaN::
+    """Observation e = y(q, v, a, ...) minus the sample of a signal at the step; it is omitted where the sample is NaN::
 
         Observation("gyro", lambda q, v: v[2] + bias, sigma=0.01)
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Graph(Tabular, metaclass=Checked):
-    """Factors of a mechanism over so many steps as data or a solve ask for.
+    """Factor graph of a mechanism; the data or the call of ``solve`` determine the number of steps.
 
     Args:
         system: the mechanism, such as a ``planar.Mechanism`` or a ``JointSystem``.
@@ -94,12 +94,12 @@ class Graph(Tabular, metaclass=Checked):
 
     @property
     def signals(self) -> tuple[str, ...]:
-        """Names of the data that its factors take."""
+        """Names of the signals that its factors use."""
         return tuple(dict.fromkeys(name for part in self.written for name in part.signals))
 
     @cached_property
     def factors(self) -> tuple[Factor, ...]:
-        """The one-step functions, in the order of ``written``, and what is known of the parameters beforehand."""
+        """One-step functions in the order of ``written``, and prior information about the parameters."""
         found, known = [part.factor for part in self.written], [p for p in self.parameters if p.prior is not None]
         if known:
             rows = stacked((p - p.prior[0]) / p.prior[1] for p in known if p.prior)
@@ -137,12 +137,12 @@ class Graph(Tabular, metaclass=Checked):
 
     @cached_property
     def endless(self) -> Transcription:
-        """The graph over an endless horizon, without data."""
+        """The graph over an unlimited horizon, without data."""
         return self._transcription(Chain("graph", MOST_STEPS, {}, {}))
 
     def row(self, name: str, values: Mapping[str, float]) -> tuple[Array, Mask]:
-        """Data and missing flags of a factor at one step, as in ``Chain.data`` and ``Chain.missing``, (n_d,) and
-        (rows,).
+        """Data (n_d,) of a factor at one step and flags of missing equations (rows,), as in ``Chain.data`` and
+        ``Chain.missing``.
 
         Args:
             name: name of the factor, one of ``transcription(...).factors``.
@@ -182,7 +182,7 @@ class Graph(Tabular, metaclass=Checked):
         stages: Sequence[Stage] = (),
         solver: LevenbergMarquardt | None = None,
     ) -> GraphSolution:
-        """All steps at once, by Levenberg and Marquardt's method.
+        """Solve for all steps at once by the Levenberg–Marquardt method.
 
         Args:
             steps: how many.
@@ -209,7 +209,7 @@ class Graph(Tabular, metaclass=Checked):
 
     @checked
     def beginning(self, start: Mapping[str, Any]) -> Point:
-        """Variables of the first step and Parameters, where a stream of steps begins.
+        """Initial variables of the first step and initial Parameters of a stream of steps.
 
         Args:
             start: initial values of one step, as in ``solve``.
@@ -249,7 +249,7 @@ class Graph(Tabular, metaclass=Checked):
         )
 
     def sides(self, q: Array, parameters: Array) -> Array:
-        """On which side of a singular position each of some positions is, 1 or −1, (N,).
+        """Side of a singular position, 1 or −1, on which each of some positions is, (N,).
 
         It is the sign of det [Φ_q; B], B the rows of the independent rates; empty if these do not determine the other
         coordinates.
@@ -285,7 +285,7 @@ class Graph(Tabular, metaclass=Checked):
 
     @cached_property
     def picture(self) -> Picture:
-        """Its variables and factors, of which each step has the same."""
+        """Variables and factors of one step, which are the same for every step."""
         columns = np.arange(self.variables.manifold.tangent)
         nodes = {name: columns[self.variables.columns(name)].tolist() for name in self.variables.names}
         return Picture("factor graph", self._transcription(Chain("graph", 0, {}, {})), nodes)
@@ -306,12 +306,12 @@ class Graph(Tabular, metaclass=Checked):
 
     @property
     def what(self) -> str:
-        """Place of its declaration and its kind, for messages."""
+        """File and line of the declaration and the kind of object, for messages."""
         return f"{self.place}: Graph"
 
 
 def standard_errors(problem: Transcription, point: Point) -> tuple[Array, dict[str, str]]:
-    """Of each parameter, (n_p,), in what the data determine and the bounds leave free, and why some have none."""
+    """Standard error of each parameter, (n_p,), within its bounds, and the reasons for missing ones."""
     names, n = problem.names, len(problem.names)
     errors = np.full(n, np.nan)
     if not n:

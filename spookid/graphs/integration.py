@@ -51,7 +51,7 @@ class _Constraint(GraphFactor):
 
 @dataclass(frozen=True, eq=False)
 class PositionConstraint(_Constraint):
-    """e = Φ(q) (24); of independent coordinates e = (Φ(q), q[independent] − z) (30).
+    """Position constraints e = Φ(q) (24); with independent coordinates z, e = (Φ(q), q[independent] − z) (30).
 
     Args:
         coordinates: ``"independent"`` to link z with q.
@@ -67,7 +67,7 @@ class PositionConstraint(_Constraint):
 
 @dataclass(frozen=True, eq=False)
 class VelocityConstraint(_Constraint):
-    """e = Φ_q v (25); of independent coordinates e = (Φ_q v, v[independent] − dz) (31).
+    """Velocity constraints e = Φ_q v (25); with independent coordinates z, e = (Φ_q v, v[independent] − dz) (31).
 
     Args:
         coordinates: ``"independent"`` to link dz with v.
@@ -83,7 +83,7 @@ class VelocityConstraint(_Constraint):
 
 @dataclass(frozen=True, eq=False)
 class AccelerationConstraint(_Constraint):
-    """e = Φ̇_q v + Φ_q a; of independent coordinates with a[independent] − ddz below it (32).
+    """Acceleration constraints e = Φ̇_q v + Φ_q a; with independent coordinates, a[independent] − ddz is appended (32).
 
     Args:
         coordinates: ``"independent"`` to link ddz with a.
@@ -120,7 +120,7 @@ class _Integration(OfVariable):
 
 @dataclass(frozen=True, eq=False)
 class Euler(_Integration):
-    """e = x_{k+1} ⊟ x_k − h ẋ_k, which is off by h²/2 times the second derivative (22).
+    """Euler integration e = x_{k+1} ⊟ x_k − h ẋ_k, with an error of h²/2 times the second derivative (22).
 
     Args:
         variable: x, such as ``"q"``; a difference of orientations is the rotation vector from one to the other.
@@ -134,7 +134,7 @@ class Euler(_Integration):
 
 @dataclass(frozen=True, eq=False)
 class Trapezoid(_Integration):
-    """e = x_{k+1} ⊟ x_k − h (ẋ_k + ẋ_{k+1})/2, which is off by h³/12 times the third derivative (23).
+    """Trapezoidal rule e = x_{k+1} ⊟ x_k − h (ẋ_k + ẋ_{k+1})/2, with an error of h³/12 times the third derivative (23).
 
     Args:
         variable: x, such as ``"q"``; a difference of orientations is the rotation vector from one to the other.
@@ -148,7 +148,7 @@ class Trapezoid(_Integration):
 
 @dataclass(frozen=True, eq=False)
 class SoftEquality(OfVariable):
-    """e = x_{k+1} ⊟ x_k: a variable changes little from a step to the next (f_eq of section 5.2).
+    """Smoothness of a variable, e = x_{k+1} ⊟ x_k: it changes little between steps (f_eq of section 5.2).
 
     With a large sigma it determines what nothing else does, such as an effort that alternates from step to step, which
     a trapezoidal rule does not penalize. With order 2, e = (x_{k+2} ⊟ x_{k+1}) − (x_{k+1} ⊟ x_k), it does not penalize
@@ -179,7 +179,7 @@ class SoftEquality(OfVariable):
 
 
 def accelerations(system: System, q: ca.SX, v: ca.SX, force: ca.SX) -> ca.SX:
-    """a of M a + Φ_qᵀλ = Q, Φ_q a = c, (n,), by block elimination with Γ = Φ_q M⁻¹ Φ_qᵀ (6, 7)."""
+    """Accelerations a from M a + Φ_qᵀλ = Q and Φ_q a = c, (n,), by block elimination with Γ = Φ_q M⁻¹ Φ_qᵀ (6, 7)."""
     mass = system.mass(q)
     free = _solved(mass, force)
     rows = system.constraint(q).numel()
@@ -199,7 +199,7 @@ def _solved(matrix: ca.SX, right: ca.SX) -> ca.SX:
 
 @dataclass(frozen=True, eq=False)
 class Dynamics(GraphFactor):
-    """e = a(q, v, u) − a, the acceleration that forces and inputs give less the one that there is (26).
+    """Forward dynamics e = a(q, v, u) − a: computed acceleration minus the variable a (26).
 
     Of independent coordinates only their rows, with ddz instead of a (27): they are those of M̄⁻¹ Q̄ (15).
 
@@ -238,7 +238,7 @@ class Dynamics(GraphFactor):
 
 @dataclass(frozen=True, eq=False)
 class InverseDynamics(Dynamics):
-    """e = a(q, v, Q) − a with efforts Q that are unknown, along ``system.actuation`` (28), (29).
+    """Inverse dynamics e = a(q, v, Q) − a with unknown efforts Q along ``system.actuation`` (28), (29).
 
     Args:
         coordinates: ``"independent"`` for ddz.

@@ -33,7 +33,7 @@ _BLACK = "#1a1a1a"
 
 @dataclass(frozen=True)
 class Node:
-    """One factor, and what it is of."""
+    """One factor, with the variables that it connects."""
 
     name: str
     rows: int
@@ -45,7 +45,7 @@ class Node:
 
     @property
     def said(self) -> str:
-        """What it is of: names, with + for each step beyond its own."""
+        """Names of the connected variables, with + for each step after the factor's own."""
         of = [name + "+" * offset for name, offset in self.edges]
         return ", ".join([*of, PARAMETERS] if self.parameters else of)
 
@@ -61,7 +61,7 @@ class Picture(Tabular):
 
     @cached_property
     def factors(self) -> tuple[Node, ...]:
-        """In the order of the problem."""
+        """The factors, in the order of the problem."""
         return tuple(self._node(factor) for factor in self.problem.factors)
 
     def _node(self, factor: Factor) -> Node:
@@ -115,7 +115,7 @@ class Picture(Tabular):
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=2, frameon=False, fontsize=8)
 
     def blocks(self) -> Sequence[Block]:
-        """Variables, factors and parameters of a step, and how many there are in all."""
+        """Variables, factors and parameters of a step and their numbers, as tables."""
         chains = self.problem.chains
         steps = sum(chain.steps for chain in chains)
         counts = [sum(f.count(chain.steps) for chain in chains) for f in self.problem.factors]
@@ -184,7 +184,7 @@ class GraphSolution(Tabular):
 
     @property
     def converged(self) -> bool:
-        """True if it is a minimum."""
+        """True if the solve converged to a minimum."""
         return self.status is Status.CONVERGED
 
     @property
@@ -220,7 +220,7 @@ class GraphSolution(Tabular):
         axes.legend(fontsize=8, frameon=False)
 
     def blocks(self) -> Sequence[Block]:
-        """How it ended, the cost by factor, and the parameters."""
+        """Status, cost by factor, and parameters as tables."""
         rows = [
             (name, f"{len(v):,}", number(float(v.sum())), number(float(v.max(initial=0))))
             for name, v in self.costs.items()

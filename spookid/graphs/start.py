@@ -32,7 +32,7 @@ def simulated(
     data: Mapping[str, Any] | None = None,
     parameters: Mapping[str, float] | None = None,
 ) -> dict[str, Array]:
-    """q, v and a of a motion from a state on, each (N, its coordinates): where a solve may start.
+    """Simulate q, v and a from a state, each (N, its coordinates), as the start of a solve.
 
     The accelerations (6) are integrated by the classical Runge–Kutta method of fourth order. Constraints are met as
     well as the first state meets them.
@@ -136,9 +136,8 @@ def _list(names: Any) -> str:
 
 
 def started(variables: Variables, start: Mapping[str, Any], steps: int, what: str, step: float = 1.0) -> Array:
-    """Variables of all steps, (N, ambient), from those that are given, (its coordinates,) or (N, its coordinates):
-    rates that are not given are differences of what they are the rates of, independent variables are those of q, v and
-    a, and unknown efforts are 0."""
+    """Complete the variables of all steps, (N, ambient), from given ones, (its coordinates,) or (N, its coordinates).
+    Missing rates are finite differences, independent variables follow from q, v and a, and unknown efforts are 0."""
     given = {name: _spread(variables, name, values, steps, what) for name, values in start.items()}
     if "q" in given:
         given.setdefault("v", _slopes(variables.system.manifold, given["q"], step))
@@ -188,7 +187,7 @@ _NOTHING = 1e-11  # share of its sigma below which an error is nothing in any ca
 
 
 def rounding(problem: Transcription, point: Point) -> float:
-    """Squares of ε Σ |J| |x| over all residuals, with the sizes of the unknowns at ``point``."""
+    """Estimate the rounding error of the cost, the squares of ε Σ |J| |x| over all residuals, at ``point``."""
     total = _NOTHING**2 * problem.rows
     states, width = point.states[0], problem.manifold.tangent
     sizes = np.ones((len(states), width))

@@ -23,7 +23,7 @@ EXACTLY = "{} exactly"  # name of the equality constraints of a factor that has 
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """Rows of one factor of a graph: all of them, or those that are soft, or hard."""
+    """Equations of one factor of a graph: all, residuals only, or equality constraints only."""
 
     source: GraphFactor
     factor: Factor
@@ -32,7 +32,7 @@ class Written:
     """Names of its data, one below the other; the presence of each row follows them if samples may be missing."""
 
     def data(self, given: Mapping[str, Array], count: int) -> tuple[Array, Mask]:
-        """Data (count, n_d) at the first ``count`` steps, and which rows have none, (count, rows)."""
+        """Return data (count, n_d) at the first ``count`` steps, and flags of equations without data, (count, rows)."""
         gaps = self.source.optional and not self.factor.hard
         columns = np.full((count, len(self.signals)), np.nan)
         for i, signal in enumerate(self.signals):
@@ -52,7 +52,7 @@ class Written:
 
 
 def written(source: GraphFactor, variables: Variables, step: ca.SX) -> list[Written]:
-    """Write one factor of a graph, with constraints separate from residuals."""
+    """Translate one factor of a graph for the solver, with constraints separate from residuals."""
     labels, signals = source.labels(variables), source.signals(variables.system)
     x = {i: ca.SX.sym(f"x_{i}", variables.manifold.ambient) for i in range(source.reach + 1)}
     whole = ca.SX.sym("given", len(signals))
@@ -83,7 +83,7 @@ def written(source: GraphFactor, variables: Variables, step: ca.SX) -> list[Writ
 
 
 def check_hard_rows(problem: Transcription, parts: Sequence[Written], point: Point, what: str) -> None:
-    """Refuse redundant constraints at the first step, and more constraints than a step can meet."""
+    """Refuse redundant constraints at the first step, and more constraints than unknowns of a step."""
     width = problem.manifold.tangent
     hard = [part for part in parts if part.factor.hard]
     every = _added(problem, [p for p in hard if not (p.factor.reach or p.factor.first_only)], point, [], "each step")
@@ -115,13 +115,13 @@ def _added(
 
 
 def rank(rows: Sequence[Array]) -> int:
-    """Of matrices one below the other."""
+    """Rank of matrices that are stacked vertically."""
     return int(np.linalg.matrix_rank(np.vstack(rows), DEPENDENT)) if rows else 0
 
 
 @dataclass(frozen=True)
 class Stage(metaclass=Checked):
-    """What counts and what moves; ``Graph.solve`` has a last one of everything::
+    """Stage of a solve: which factors count and which variables are free; ``Graph.solve`` adds a last stage with all::
 
         Stage(factors=(Prior, PositionConstraint, SoftEquality), variables=("q",))
 
@@ -143,7 +143,7 @@ class Stage(metaclass=Checked):
                 object.__setattr__(self, name, (value,))
 
     def of(self, variables: Variables, written: Sequence[Written]) -> stages.Stage:
-        """The stage of a graph's transcription.
+        """The corresponding stage of the transcription of a graph.
 
         Raises:
             ProblemError: for a variable or a factor that the graph does not have, or without a factor with a sigma.

@@ -36,7 +36,7 @@ _STARTS = 16
 
 @dataclass(frozen=True, eq=False)
 class Closing:
-    """The position constraints of a system of flat coordinates."""
+    """Solver of the position constraints of a system in flat coordinates."""
 
     names: tuple[str, ...]
     parameters: tuple[Parameter, ...]
@@ -51,7 +51,7 @@ class Closing:
     def of(
         cls, system: System, declared: Array, angles: Sequence[int], wanted: Sequence[str] | None, what: str
     ) -> Closing:
-        """That of a system, to begin with coordinates at which its constraints hold about."""
+        """Solver for a system, from coordinates that approximately satisfy the constraints."""
         parameters = parameters_in(system.expressions(), what)
         q, p = ca.SX.sym("q", len(system.names)), stacked(parameters)
         slope = system.constraint_jacobian(q)
@@ -62,12 +62,12 @@ class Closing:
 
     @cached_property
     def start(self) -> Array:
-        """The assembly nearest to what is declared, (n,)."""
+        """Assembled coordinates nearest to the declared ones, (n,)."""
         return self._nearest(self.declared, self.numbers(None), "as it is declared")
 
     @cached_property
     def independent(self) -> tuple[int, ...]:
-        """Which coordinates are independent, in ascending order."""
+        """Indices of the independent coordinates, in ascending order."""
         slope = self._slope(self.start, self.numbers(None))
         _, sizes, right = np.linalg.svd(slope)
         rank = int(np.sum(sizes >= DEPENDENT * sizes[0]))
@@ -264,7 +264,7 @@ class Closing:
         return units
 
     def numbers(self, parameters: Values) -> Array:
-        """Return the values of its Parameters by name, else their initial values."""
+        """Return given values of its Parameters by name, and initial values for the others."""
         given = parameters or {}
         if unknown := next((name for name in given if name not in [p.name for p in self.parameters]), None):
             raise ProblemError(f"{self.what} has no Parameter {unknown!r}; leave it out")

@@ -120,7 +120,7 @@ class Mechanism(System, metaclass=Checked):
 
     @cached_property
     def points(self) -> tuple[Point, ...]:
-        """All, those of the ground too, each once."""
+        """All points, including those on the ground, each once."""
         ends = (end for link in self.links for end in link.ends)
         others = (point for part in self._parts for point in part.points)
         return tuple({id(point): point for point in (*ends, *others)}.values())
@@ -132,7 +132,7 @@ class Mechanism(System, metaclass=Checked):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """``P.x``, ``P.y`` of each point that moves, and the angles by their names, (n,)."""
+        """Names of the coordinates: ``P.x``, ``P.y`` of each moving point, and those of the angles, (n,)."""
         moving = (point.name for point in self.points if not point.fixed)
         return (*(f"{name}.{axis}" for name in moving for axis in "xy"), *(angle.name for angle in self.angles))
 
@@ -147,7 +147,7 @@ class Mechanism(System, metaclass=Checked):
         return first | {id(angle): 2 * len(moving) + i for i, angle in enumerate(self.angles)}
 
     def at(self, q: ca.SX) -> Placement:
-        """Positions of all points and links at any expression of the coordinates (n,)."""
+        """Positions of all points and links as functions of the coordinates (n,)."""
         turns = {id(a.link): self._columns[id(a)] for a in self.angles if isinstance(a, AbsoluteAngle)}
         return Placement(ca.SX(q), self._columns, turns)
 
@@ -184,7 +184,7 @@ class Mechanism(System, metaclass=Checked):
         return ca.densify(total)
 
     def force(self, q: ca.SX, v: ca.SX, u: ca.SX) -> ca.SX:
-        """Q: gravity, loads and friction, (n,); smooth dry friction.
+        """Generalized force Q of gravity, loads and smooth friction, (n,).
 
         Raises:
             ProblemError: for dry friction without a width.
@@ -202,7 +202,7 @@ class Mechanism(System, metaclass=Checked):
         return ca.densify(total)
 
     def constraint(self, q: ca.SX) -> ca.SX:
-        """Φ of the lengths of links [m], then of the constraints in their order [m or rad], (m,)."""
+        """Constraints Φ: lengths of links [m], then the declared constraints in their order [m or rad], (m,)."""
         at = self.at(q)
         lengths = (distance_row(at.span(link), link.length) for link in self.links)
         return ca.densify(ca.vertcat(*lengths, *(thing.row(at) for thing in self.constraints)))
@@ -213,7 +213,7 @@ class Mechanism(System, metaclass=Checked):
 
     @property
     def actuated(self) -> tuple[str, ...]:
-        """The links that a ``Torque`` turns, each once."""
+        """Links on which a ``Torque`` acts, each once."""
         return tuple(reversed(self._torques))
 
     def actuation(self, q: ca.SX) -> ca.SX:
@@ -229,11 +229,11 @@ class Mechanism(System, metaclass=Checked):
     # --- places and angles, for sensors ---
 
     def position(self, point: Point, q: ca.SX) -> ca.SX:
-        """Position of a point at any expression of the coordinates, (2,) [m]."""
+        """Position of a point as a function of the coordinates, (2,) [m]."""
         return self.at(q).position(point)
 
     def velocity(self, point: Point, v: ca.SX) -> ca.SX:
-        """Velocity of a point at any expression of the rates, (2,) [m/s]."""
+        """Velocity of a point as a function of the rates, (2,) [m/s]."""
         return ca.densify(self.at(v).selection(point) @ v)
 
     def angle(self, link: Link, q: ca.SX) -> ca.SX:
@@ -275,7 +275,7 @@ class Mechanism(System, metaclass=Checked):
         branch: Branch | None = None,
         parameters: Values = None,
     ) -> Array:
-        """Coordinates at which all constraints hold, (n,).
+        """Coordinates that satisfy all constraints, (n,).
 
         Args:
             guess: all coordinates (n,), the nearest assembly to which is found; or values by name, of as many
@@ -291,7 +291,7 @@ class Mechanism(System, metaclass=Checked):
 
     @checked
     def branch(self, q: Array, parameters: Values = None) -> Branch:
-        """Return the branch (assembly mode) of a mechanism: the variable C.
+        """Return the branch (assembly mode) of the mechanism, the variable C of the paper.
 
         The dependent coordinates follow from the independent ones in groups, loop by loop. Two solutions of one group
         meet where the determinant of its constraints' derivatives vanishes, and it has one sign on this side and the
@@ -319,11 +319,11 @@ class Mechanism(System, metaclass=Checked):
 
     @cached_property
     def rigid(self) -> Rigid:
-        """The same mechanism of rigid bodies, and what became of each thing."""
+        """The equivalent rigid-body model, and the bodies and hinges that correspond to links and points."""
         return Rigid(self)
 
     @property
     def model(self) -> Model:
-        """The same mechanism as a ``Model``: the plane is the world's y-z plane, x of the plane is the world's y and y
-        its z, and hinges turn about the world's x, with angles of the same sign."""
+        """The equivalent ``Model``. The plane becomes the world's y-z plane, with the plane's x along the world's y and
+        its y along z. Hinges rotate about the world's x, with angles of the same sign."""
         return self.rigid.model

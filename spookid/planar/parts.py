@@ -30,7 +30,7 @@ class PlanarLoad(Part):
 
     @abstractmethod
     def force(self, at: Placement, v: ca.SX, inputs: Mapping[str, ca.SX]) -> ca.SX:
-        """Its part of the generalized force Q, (n,)."""
+        """Contribution of a load to the generalized force Q, (n,)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ class Torque(PlanarLoad):
         return self.link.name if self.against is None else f"{self.link.name} against {self.against.name}"
 
     def direction(self, at: Placement) -> ca.SX:
-        """The rate at which a torque of 1 N m works, as a row times the rates, (1, n)."""
+        """Power of a torque of 1 N m, as a row vector times the rates, (1, n)."""
         return at.turning(self.link, self.against)
 
     def force(self, at: Placement, v: ca.SX, inputs: Mapping[str, ca.SX]) -> ca.SX:
@@ -140,7 +140,7 @@ class Spring(PlanarLoad):
         self._take("stiffness", "rest", "damping")
 
     def force(self, at: Placement, v: ca.SX, inputs: Mapping[str, ca.SX]) -> ca.SX:
-        """Each end is pulled towards the other."""
+        """Generalized force that pulls each end towards the other, (n,)."""
         apart = at.position(self.b) - at.position(self.a)
         length = size(apart)
         along = (apart / length).T @ (at.selection(self.b) - at.selection(self.a))
@@ -196,7 +196,7 @@ class PlanarConstraint(Part):
 
 @dataclass(frozen=True, eq=False)
 class ConstantDistance(PlanarConstraint):
-    """Two points at a constant distance (43), as of a massless rod; a ``Link`` has its own.
+    """Constraint of two points to a constant distance (43), like a massless rod; a ``Link`` has its own.
 
     Args:
         name: for messages.
@@ -241,7 +241,7 @@ class _Slider(PlanarConstraint):
 
     @abstractmethod
     def sliding(self, at: Placement) -> ca.SX:
-        """Its velocity along the line as a row times the rates, (1, n)."""
+        """Sliding velocity along the line, as a row vector times the rates, (1, n)."""
 
     def force(self, at: Placement, v: ca.SX) -> ca.SX:
         return rubbed(self.sliding(at), v, self, self.what)
@@ -249,7 +249,7 @@ class _Slider(PlanarConstraint):
 
 @dataclass(frozen=True, eq=False)
 class FixedSlider(_Slider):
-    """A pin on a fixed line (44).
+    """Constraint of a pin to a fixed line (44).
 
     Args:
         name: for messages, and of the joint in the rigid-body model.
@@ -280,7 +280,7 @@ class FixedSlider(_Slider):
         return (self.b.at - self.a.at) / ca.norm_2(self.b.at - self.a.at)
 
     def row(self, at: Placement) -> ca.SX:
-        """How far the pin is to the left of the line [m]."""
+        """Distance of the pin to the left of the line [m]."""
         return cross(self.direction, at.position(self.point) - self.a.at)
 
     def sliding(self, at: Placement) -> ca.SX:
@@ -289,7 +289,7 @@ class FixedSlider(_Slider):
 
 @dataclass(frozen=True, eq=False)
 class MovingSlider(_Slider):
-    """A pin on the line along a link (45), which moves.
+    """Constraint of a pin to the moving line along a link (45).
 
     Args:
         name: for messages, and of the joint in the rigid-body model.
@@ -309,7 +309,7 @@ class MovingSlider(_Slider):
             raise ProblemError(f"{self.what} holds an end of {self.link.name!r}; give a point of another link")
 
     def row(self, at: Placement) -> ca.SX:
-        """How far the pin is to the left of the link [m]."""
+        """Distance of the pin to the left of the link [m]."""
         return cross(at.span(self.link), at.position(self.point) - at.position(self.link.start)) / self.link.length
 
     def sliding(self, at: Placement) -> ca.SX:
@@ -332,10 +332,10 @@ class _Angle(PlanarConstraint):
 
     @abstractmethod
     def reference(self, at: Placement) -> ca.SX:
-        """The direction in which the angle is zero, (2,)."""
+        """Direction of angle zero, (2,)."""
 
     def row(self, at: Placement) -> ca.SX:
-        """By how much the link is ahead of the angle, in (−π, π] [rad]."""
+        """Difference of the link's angle and the coordinate, in (−π, π] [rad]."""
         theta, zero, span = at.q[at.columns[id(self)]], self.reference(at), at.span(self.link)
         c, s = ca.cos(theta), ca.sin(theta)
         along = ca.vertcat(c * zero[0] - s * zero[1], s * zero[0] + c * zero[1])
@@ -344,7 +344,7 @@ class _Angle(PlanarConstraint):
 
 @dataclass(frozen=True, eq=False)
 class AbsoluteAngle(_Angle):
-    """The angle of a link from the x axis, a coordinate of its own [rad], continuous over turns (46, 47).
+    """Angle of a link from the x axis as an additional coordinate [rad], continuous over turns (46, 47).
 
     Args:
         name: name of the coordinate.
@@ -357,7 +357,7 @@ class AbsoluteAngle(_Angle):
 
 @dataclass(frozen=True, eq=False)
 class RelativeAngle(_Angle):
-    """The angle from one link to another, a coordinate of its own [rad], continuous over turns.
+    """Angle from one link to another as an additional coordinate [rad], continuous over turns.
 
     Args:
         name: name of the coordinate.
@@ -380,5 +380,5 @@ class RelativeAngle(_Angle):
 
 
 def distance_row(apart: ca.SX, length: ca.SX) -> ca.SX:
-    """(|d|²/l − l)/2: to first order how much too far apart two points are [m]."""
+    """Distance constraint (|d|²/l − l)/2, to first order the excess distance of two points [m]."""
     return (ca.dot(apart, apart) / length - length) / 2

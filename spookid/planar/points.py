@@ -21,7 +21,7 @@ from spookid.parameter import is_constant, is_zero, symbolic
 
 @dataclass(frozen=True, eq=False)
 class Point(metaclass=Checked):
-    """A point that moves, an end of links.
+    """A moving point at which links end.
 
     Args:
         name: for results and messages.
@@ -69,7 +69,7 @@ class Ground(Point):
 
 @dataclass(frozen=True, eq=False)
 class Link(metaclass=Checked):
-    """A rigid bar between two points, along which its own x axis runs from ``start`` to ``end``.
+    """A rigid bar between two points; its x axis runs from ``start`` to ``end``.
 
     Args:
         name: for results and messages.
@@ -124,13 +124,13 @@ class Link(metaclass=Checked):
 
     @property
     def to_center(self) -> ca.SX:
-        """C, with r = C (P_start, P_end) the centre of mass wherever the bar is, (2, 4)."""
+        """Matrix C with r = C (P_start, P_end) the centre of mass in any position of the bar, (2, 4)."""
         along, across = self.center[0] / self.length, self.center[1] / self.length
         one, left = ca.SX.eye(2), turned_left(ca.SX.eye(2))
         return ca.horzcat((1 - along) * one - across * left, along * one + across * left)
 
     def mass_matrix(self, *, turning: bool = True) -> ca.SX:
-        """M of the coordinates of its ends, constant: m CᵀC, and the inertia over L² on how they part, (4, 4).
+        """Constant mass matrix in the coordinates of both ends: m CᵀC plus inertia/L² for the relative motion, (4, 4).
 
         Args:
             turning: False without the inertia, where an angle of the link is a coordinate and has it.
@@ -142,13 +142,13 @@ class Link(metaclass=Checked):
         return ca.densify(total)
 
     def expressions(self) -> list[ca.SX]:
-        """All that may hold a Parameter, its ends apart."""
+        """All expressions that may contain a Parameter, except those of its ends."""
         return [self.mass, self.length, self.center, self.inertia]
 
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """Points, links and angles of a mechanism at an expression of its coordinates."""
+    """Positions of points, links and angles of a mechanism as functions of its coordinates."""
 
     q: ca.SX
     """(n,)."""
@@ -165,7 +165,7 @@ class Placement:
         return self.q[first : first + 2]
 
     def selection(self, point: Point) -> ca.SX:
-        """The derivative of its position, sparse (2, n)."""
+        """Derivative of a point's position in the coordinates, sparse (2, n)."""
         chosen = ca.SX(2, self.q.numel())
         if not point.fixed:
             first = self.columns[id(point)]
@@ -173,7 +173,7 @@ class Placement:
         return chosen
 
     def ends(self, link: Link) -> ca.SX:
-        """The derivative of the positions of both ends, sparse (4, n)."""
+        """Derivative of the positions of both ends in the coordinates, sparse (4, n)."""
         return ca.vertcat(*(self.selection(end) for end in link.ends))
 
     def span(self, link: Link) -> ca.SX:
@@ -181,12 +181,12 @@ class Placement:
         return self.position(link.end) - self.position(link.start)
 
     def parting(self, link: Link) -> ca.SX:
-        """The derivative of ``span``, sparse (2, n)."""
+        """Derivative of ``span`` in the coordinates, sparse (2, n)."""
         return self.selection(link.end) - self.selection(link.start)
 
     def turning(self, link: Link, against: Link | None = None) -> ca.SX:
-        """ω of a link, against another one if there is one, as a row times the rates, (1, n); that of its angle if this
-        is a coordinate."""
+        """Angular velocity ω of a link, optionally relative to another one, as a row vector times the rates, (1, n);
+        that of its angle if this is a coordinate."""
         if against is not None:
             return self.turning(link) - self.turning(against)
         if id(link) in self.angles:
@@ -194,7 +194,7 @@ class Placement:
         return turned_left(self.span(link)).T @ self.parting(link) / link.length**2
 
     def unit(self, column: int) -> ca.SX:
-        """A row with a one, (1, n)."""
+        """Unit row vector, (1, n)."""
         row = ca.SX(1, self.q.numel())
         row[0, column] = 1
         return row
@@ -202,7 +202,7 @@ class Placement:
 
 @dataclass(frozen=True, eq=False)
 class Part(metaclass=Checked):
-    """What holds points and links, or acts on them; the base of constraints and loads.
+    """Base class of planar constraints and loads.
 
     Its points, its links and what may hold a Parameter are those among its fields.
     """
@@ -211,21 +211,21 @@ class Part(metaclass=Checked):
 
     @property
     def what(self) -> str:
-        """With which messages about it begin."""
+        """Beginning of messages about this part."""
         return f"{self.place}: {type(self).__name__}"
 
     @property
     def points(self) -> tuple[Point, ...]:
-        """Those that it holds or acts on."""
+        """Points or links that it constrains or acts on."""
         return tuple(value for value in vars(self).values() if isinstance(value, Point))
 
     @property
     def links(self) -> tuple[Link, ...]:
-        """Those that it holds or acts on."""
+        """Points or links that it constrains or acts on."""
         return tuple(value for value in vars(self).values() if isinstance(value, Link))
 
     def expressions(self) -> list[ca.SX]:
-        """All that may hold a Parameter, points and links apart."""
+        """All expressions that may contain a Parameter, except those of points and links."""
         return [value for value in vars(self).values() if isinstance(value, ca.SX)]
 
     def _take(self, *names: str) -> None:
@@ -235,16 +235,16 @@ class Part(metaclass=Checked):
 
 
 def turned_left(vector: ca.SX) -> ca.SX:
-    """Turned by a quarter, from x to y, (2, ...)."""
+    """Rotate vectors (2, ...) by 90 degrees from x to y."""
     return ca.vertcat(-vector[1, :], vector[0, :])
 
 
 def cross(a: ca.SX, b: ca.SX) -> ca.SX:
-    """a × b, the sine of the angle from a to b times their lengths."""
+    """Cross product a × b: the sine of the angle from a to b times both lengths."""
     return a[0] * b[1] - a[1] * b[0]
 
 
 def check_name(name: object, what: str) -> None:
-    """Raise ProblemError for what is no text, or an empty one."""
+    """Raise ProblemError if a name is not a text or is empty."""
     if not (isinstance(name, str) and name):
         raise ProblemError(f"{what}: its name is {shown(name)}; give a text")

@@ -34,7 +34,7 @@ Pair = tuple[Link, Link | None]  # a link and what it turns against in a pin: an
 
 @dataclass(frozen=True, eq=False)
 class Rigid:
-    """A mechanism of rigid bodies that moves as one of the plane does.
+    """Rigid-body model with the same motion as a planar mechanism.
 
     Each link is a body with y along it and z across it, to the left; masses lumped at a point are part of the first
     link that ends there. Each point is a hinge on the ground, or between the links that end there, called like the
@@ -48,7 +48,7 @@ class Rigid:
 
     @cached_property
     def bodies(self) -> dict[int, Body]:
-        """That of each link, by its ``id``."""
+        """Body of each link, by the link's ``id``."""
         found = {}
         for link in self.mechanism.links:
             mass, _, inertia = self._whole(link)
@@ -77,14 +77,14 @@ class Rigid:
         return mass, center, sum((i + m * ca.sumsqr(c - center) for m, c, i in parts), ca.SX(0))
 
     def carrier(self, point: Point) -> Link | None:
-        """The first link that ends at a point; None of the ground."""
+        """First link that ends at a point; None for a point on the ground."""
         if point.fixed:
             return None
         return next(link for link in self.mechanism.links if any(end is point for end in link.ends))
 
     def frame(self, point: Point, link: Link | None = None) -> Frame:
-        """A frame at a point, on a link or by default the first that ends there, with y along the link; on the ground
-        for one that does not move."""
+        """Return a frame at a point, with y along a link, by default the first that ends there; for a fixed point a
+        frame on the ground."""
         owner = link or self.carrier(point)
         if owner is None:
             return GROUND.frame(at=(0, point.at[0], point.at[1]))
@@ -95,7 +95,7 @@ class Rigid:
 
     @cached_property
     def hinges(self) -> tuple[tuple[Point, Pair, Hinge], ...]:
-        """Of each point the pairs that turn in it, and their hinges."""
+        """Pairs of links that rotate about each point, with their hinges."""
         found: list[tuple[Point, Pair, Hinge]] = []
         for point in self.mechanism.points:
             pairs = self._pairs(point)
@@ -116,7 +116,7 @@ class Rigid:
         return tuple(found)
 
     def hinge(self, point: Point, link: Link | None = None) -> Hinge:
-        """That at a point, of a link if there are several.
+        """Return the hinge at a point; name the link if there are several.
 
         Raises:
             ProblemError: if there is none, or more than one.
@@ -229,8 +229,8 @@ class Rigid:
     # --- states ---
 
     def states(self, q: Array, v: Array, parameters: Values = None) -> tuple[Array, Array]:
-        """Poses (n_b, 7) and velocities (n_b, 6) of the bodies at coordinates and rates (n,), such as ``initial`` of
-        ``Problem.simulate`` takes; a further first axis of both, of steps, is kept.
+        """Convert coordinates and rates (n,) to poses (n_b, 7) and velocities (n_b, 6) of the bodies, as ``initial`` of
+        ``Problem.simulate`` takes them. A leading axis of steps is kept.
 
         Args:
             parameters: values by name; default: initial values.
@@ -244,8 +244,8 @@ class Rigid:
         return found[0].reshape(*shape, 7), found[1].reshape(*shape, 6)
 
     def coordinates(self, poses: Array, velocities: Array, parameters: Values = None) -> tuple[Array, Array]:
-        """Coordinates and rates (n,) of poses (n_b, 7) and velocities (n_b, 6) of the bodies, such as those of a
-        simulated recording; a further first axis of both, of steps, is kept, along which angles are continuous."""
+        """Convert poses (n_b, 7) and velocities (n_b, 6) of the bodies, such as those of a simulation, to coordinates
+        and rates (n,). A leading axis of steps is kept; angles are continuous along it."""
         count, given = len(self.mechanism.links), np.asarray(poses)
         symbols = ca.SX.sym("poses", 7 * count), ca.SX.sym("velocities", 6 * count)
         shape = given.shape[:-2]

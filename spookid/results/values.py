@@ -224,7 +224,8 @@ class Disturbance(Tabular):
     """(N, n)."""
 
     def __repr__(self) -> str:
-        return f"<Disturbance of {self.name!r}: {counted(len(self.t), 'step')}, {', '.join(self.labels) or 'nothing'}>"
+        what = f"{counted(len(self.t), 'step')}, {', '.join(self.labels) or 'nothing'}"
+        return f"<{type(self).__name__} of {self.name!r}: {what}>"
 
     def blocks(self) -> Sequence[Block]:
         """Title, and a row for each coordinate."""

@@ -60,7 +60,7 @@ class Log:
 
     @cached_property
     def time(self) -> str:
-        """Its column of times, or what stands for it.
+        """Name of its column of times, or of a substitute.
 
         Raises:
             ProblemError: if no column has times, and no rate is given.

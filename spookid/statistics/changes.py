@@ -297,7 +297,7 @@ class ChangeDetector:
         )
 
     def arrays(self) -> dict[str, Array]:
-        """To be saved; with the names ``resumed`` goes on from them with the same digits."""
+        """Arrays to save; ``resumed`` continues from them, with the names, to the same digits."""
         numbers = np.array([self.false_alarms, self._last, self._shortest, self._again, self._candidate, self._new])
         return {
             "reference": self.reference,

@@ -239,8 +239,8 @@ class Marginal:
 _CONDITION = 1e11
 """Information of the equations of motion over that of sensors at most."""
 _DIGITS = 0.1
-"""Bound of rounding in log det H by one disturbance at most; rounding itself is about a tenth of its bound, so that a
-search still tells 0.01 of the log-likelihood."""
+"""Limit of the bound of rounding errors in log det H by one process noise. Actual errors are about a tenth of the
+bound, so that a search still resolves 0.01 of the log-likelihood."""
 
 
 def floors(sizes: Sequence[NoiseSize], logs: Array, found: Marginal, spared: float = 1.0) -> Array:
@@ -263,8 +263,8 @@ def floors(sizes: Sequence[NoiseSize], logs: Array, found: Marginal, spared: flo
 
 
 def sharp(sizes: Sequence[NoiseSize], logs: Array, found: Marginal) -> Array:
-    """Logarithms of disturbances from which enough digits are left, as far as the likelihood at these sizes tells,
-    (n_s,); −∞ of sensors.
+    """Smallest log-sigmas of process noise with acceptable rounding errors, from the likelihood at these values,
+    (n_s,); −∞ for sensors.
 
     The bound of rounding is taken to go with 1/s². As variances of the states fall with s, what this gives is right
     from below, and too large, but never above s, from above.

@@ -1,17 +1,17 @@
-"""Regression on unknowns of which some are known from the prior, normally distributed, with errors from blocks of time.
+"""Linear regression with a normal prior on some unknowns, and standard errors from a jackknife over blocks of time.
 
-Rows of n channels at N instants, each over the gain of its channel,
+The equations of n channels at N instants, each divided by the gain of its channel, are
 
     e(δ, φ) = r + J δ + Y φ exp(−κ δ),
 
-with δ of what is known from the prior, δ ~ N(d, L Lᵀ), and φ of what is not. δ is small, its rows are linear. What φ
-does may be large, and with it stands the gain, whose logarithm follows δ by κ: if all that is known may be scaled
-together with the gains, J δ = 0 there, and φ alone tells that scale.
+with unknowns δ ~ N(d, L Lᵀ) that have a prior, and φ without a prior. δ is small, and enters linearly. The effect of φ
+may be large, and is divided by the gain, whose logarithm depends on δ by κ: if all prior quantities may be scaled
+together with the gains, J δ = 0 for that direction, and φ alone determines the scale.
 
-All that is asked of the rows are products of their columns, summed over blocks of time: for each iterate, weight and
-block these are combined, so that a fit costs one pass. Residuals are correlated in time: each channel weighs one over
-the variance that it shows, and over the number of samples that are as one. Errors come from the jackknife over blocks
-that are long against the correlation, with Student's factor for their number.
+Only products of columns, summed over blocks of time, are needed. They are combined for each iterate, weight and block,
+so that a fit takes one pass over the data. Residuals are correlated in time: each channel is weighted by its variance
+and its effective number of independent samples. Standard errors come from the jackknife over blocks that are long
+compared with the correlation time, with Student's factor for the number of blocks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FINEST = 96
 FEWEST = 8
 """Blocks with which the jackknife says something."""
 _MOST = 24
-"""Blocks that are enough: more make each shorter, and tell of correlations less."""
+"""Most blocks: with more, each is shorter, and correlations over its length are missed."""
 _LASTING = 3.0
 """Correlation times that a block lasts at least."""
 _ITERATIONS = 50
@@ -85,7 +85,7 @@ class Regression:
     estimates: Array
     """φ, (p,), those that were given too."""
     covariance: Array
-    """Of φ, (p, p): 0 of those that were given, NaN of those that are unseen."""
+    """Covariance of φ, (p, p): 0 for given values, NaN for unidentifiable ones."""
     of_belief: Array
     """The part of it that what is known from the prior leaves open, (p, p)."""
     found: Normal
@@ -159,7 +159,7 @@ class _Fit:
         return np.asarray(np.maximum(found, np.finfo(float).eps * np.max(found, initial=1e-300)))
 
     def result(self, expected: Array) -> Regression:
-        """Converge, first as if all samples told something of their own, then errors."""
+        """Iterate, first as if all samples were independent, then compute standard errors."""
         whole = self._products.sum(axis=0)
         known = np.where(expected > 0, expected, np.nan) ** 2  # what φ does is no noise
         variances = self._converged(whole, np.fmin(self._variances(whole), known))

@@ -1,5 +1,5 @@
-"""Traces that would take all of H⁻¹, from random signs in the rows of the noises (Hutchinson, Communications in
-Statistics 19, 1990)."""
+"""Stochastic estimates of traces with H⁻¹, by random signs in the equations of each noise (Hutchinson, Communications
+in Statistics 19, 1990)."""
 
 from __future__ import annotations
 

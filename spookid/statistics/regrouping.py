@@ -1,13 +1,12 @@
-"""Which columns of a regressor are combinations of others, and what stays to be known: base parameters.
+"""Base parameters: regrouping of the linearly dependent columns of a regressor.
 
-Columns are taken from left to right. One that what is left of it beside those before it is rounding does nothing of
-its own, and its coefficient goes with theirs (Gautier, IEEE Transactions on Robotics and Automation 7, 1991).
+Columns are processed from left to right. If a column is a combination of earlier ones up to rounding, its coefficient
+is added to theirs (Gautier, IEEE Transactions on Robotics and Automation 7, 1991).
 
-Whether a problem knows any unit of force: masses, inertias, torques and friction that are all free may be multiplied
-by one number, which multiplies what the equations of motion lack and changes nothing else.
-
-What a fit lacks at one motion does not tell: at a poor guess it comes of wrong parameters, and is a combination of
-their columns. A common scale holds at any motion, Σ c_i ∂p/∂θ_i = p, so it is looked for at one that no mechanism has.
+The module also tests whether a problem contains a unit of force. If masses, inertias, torques and friction are all
+free, a common factor multiplies the residuals of the equations of motion and changes nothing else. This is tested at
+random motions, Σ c_i ∂p/∂θ_i = p: at a single motion with poor initial values, the residuals are a combination of the
+columns anyway.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ def regrouped(matrix: Array) -> Grouping:
 
 
 _SHARE_OF_UNIT = 1e-6
-"""Share of what is lacking that smoothing and rounding may leave."""
+"""Relative residual that smoothing and rounding may leave."""
 
 
 def common_scale(problem: Transcription, point: Point, names: Collection[str]) -> Array | None:

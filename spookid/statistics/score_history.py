@@ -6,9 +6,9 @@ blocks. Blocks are merged in pairs of equal length once there are more than a fe
 Datar, Gionis, Indyk and Motwani, SIAM J. Comput. 31, 2002), so that n blocks are kept as some 8 log2(n), and any
 instant of the past is a boundary within an eighth of its age.
 
-What a model lacks makes scores scatter by more than I says, and mostly the more the longer the blocks are, because it
-lasts. ``Scatter`` tells by how much. Data parted at a change point (``Split``) say whether a parameter is another after
-it, which, and by how much.
+Unmodelled effects make scores scatter by more than I, mostly more for longer blocks, because they are autocorrelated.
+``Scatter`` estimates this excess. Data that are split at a change point (``Split``) show which parameter changed there,
+and by how much.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from spookid.records import dataclass
 _PER_LENGTH = 8
 """Blocks of one length that are not merged."""
 _ENOUGH = 30
-"""Blocks of a length from which their scatter is told from them; that of longer ones is extrapolated."""
+"""Blocks of a length that suffice to estimate their scatter; that of longer blocks is extrapolated."""
 _CLIP, _SHARE = 16.0, 0.1
 """Times the mean so far, and share of what the mean is made of, that a single square counts at the most, whichever is
 more: an outlier must not blind the test for hours."""
@@ -98,9 +98,9 @@ class Scatter:
         self._counts = np.zeros((0, parameters))
 
     def add(self, measured: Array) -> None:
-        """What was measured of a block of 2^level single ones. ``measured``: the level; (s − I d)² over its
-        expectation, (n,); mean square by which single blocks scatter within it, likewise, (n,); and 1 for parameters
-        that it tells something of, else 0, (n,)."""
+        """Add a block of 2^level single ones. ``measured``: the level; (s − I d)² over its expectation, (n,); mean
+        square of the scatter of single blocks within it, likewise, (n,); and 1 for parameters about which it has
+        information, else 0, (n,)."""
         level, (square, within, known) = int(measured[0]), measured[1:].reshape(3, -1)
         if level == len(self._means):
             self._means = np.concatenate([self._means, np.ones((1, *self._means.shape[1:]))])
@@ -225,7 +225,7 @@ class History:
 _CLEARLY = 6.0
 """Squared z by which a parameter must explain a change better than any other: twenty times as likely (2 log 20)."""
 _SURE = 2.0
-"""Times the squared threshold beyond which a change is told even if two parameters explain it alike, after"""
+"""Multiple of the squared threshold from which a change with two equally likely parameters is reported, after"""
 _LONG = 200
 """blocks."""
 _LOST, _ROUNDING = 1e-8, 1e-12
@@ -243,7 +243,7 @@ def normalized(t: Array, freedom: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Knowledge:
-    """What some data tell of the parameters."""
+    """Information of some data about the parameters."""
 
     score: Array
     """At the reference, (n,)."""

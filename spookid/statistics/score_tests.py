@@ -1,15 +1,16 @@
-"""Score tests of what a model may lack, told by what its residuals correlate with.
+"""Score tests for model errors, by the correlation of the residuals with the effects of usual causes.
 
-Each usual alternative (a sensor that lags or is off, friction, a length or an inertia that is wrong, a motor that
-lags) would change the whitened residuals r along a column e, were it there with size a: r + a e. With states and
-parameters projected out of both, what the data say of it is
+Each cause (delay or offset of a sensor, friction, a wrong length or inertia, a lag of a motor) of magnitude a changes
+the whitened residuals r along a column e: r + a e. With states and parameters projected out of both, its estimate is
 
     a = −eᵀr/eᵀe,    z = −eᵀr/|e|,
 
-z standard normal if the model is right (Rao's score test). The strongest is projected out before the next is tested.
+where z is standard normal if the model is right (Rao's score test). The strongest cause is projected out before the
+next is tested.
 
-A parameter that differs in one recording changes the residuals of that one alone, along T_r e_p with T_r its part
-of T. With common parameters projected out, products of these columns are δ_rs A_r − A_r A⁻¹ A_s with A_r = T_rᵀT_r.
+A parameter with another value in one recording changes the residuals of that recording only, along T_r e_p with T_r its
+part of T. With common parameters projected out, products of these columns are δ_rs A_r − A_r A⁻¹ A_s with A_r =
+T_rᵀT_r.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Maximum likelihood: parameters and noise standard deviations together, states integrated out.
 
-Each iteration takes a step of Newton's kind in the parameters θ and the logarithms η of the sizes,
+Each iteration takes a damped quasi-Newton step in the parameters θ and the log-sigmas η of the noise,
 
-    min gᵀδ + ½ δᵀ(B + C) δ    in the box of the parameters,
+    min gᵀδ + ½ δᵀ(B + C) δ    within the bounds of the parameters,
 
-with the score g of ``likelihood``, B of the Schur complement of the states and the expected information of the noise,
-and C a correction learnt from one step to the next (a symmetric update of rank one) once the end is near. Where no row
-is a density of the states (``marginal``), the score is no slope of one function, and what has to fall is −log L less
-what the logarithms do along θ. Steps from ``far_step`` go before, of which slopes of the logarithms are found out again
-only where parameters have changed by much. States follow by linear steps, and by Levenberg–Marquardt
-where these do not suffice, or rows that link steps switch. Steps are damped until the likelihood rises.
+with the score g of ``likelihood``. B consists of the Schur complement of the states and the expected information of the
+noise. C is a symmetric rank-one correction that is updated near the maximum. If no equation is a density of the states
+(``marginal``), the score is not the gradient of a function, and the merit function is −log L without the change of the
+log-determinants along θ. Far from the maximum, ``far_step`` recomputes the gradients of the log-determinants only after
+large parameter changes. States follow by linear steps, or by Levenberg–Marquardt if these do not suffice or the active
+set changes. Steps are damped until the likelihood increases.
 """
 
 from __future__ import annotations

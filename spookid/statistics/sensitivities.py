@@ -1,5 +1,6 @@
-"""Standard errors of parameters and of expressions in them, of which the data may see no more than combinations, what
-priors tell of them, and how estimates depend on the data."""
+"""Standard errors of parameters and of expressions in them, the share of priors, and the influence of the data.
+
+Expressions may be identifiable although their single parameters are not."""
 
 from __future__ import annotations
 

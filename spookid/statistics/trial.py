@@ -1,7 +1,4 @@
-"""One trial of a search for the maximum of the likelihood: parameters, sizes of noise, and what their states tell.
-
-What evaluates the likelihood: parameters and sizes of noise, with the best states for them.
-"""
+"""Evaluation of the likelihood at a trial of the search: parameters, log-sigmas, and the best states for them."""
 
 from __future__ import annotations
 

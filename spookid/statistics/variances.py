@@ -1,32 +1,30 @@
 """Covariances of estimates whose noise variances are themselves estimated.
 
-The covariance Σ_g s_g² C_g of estimates rests on variances s_g² that are known up to errors of covariance D. Intervals
-of the normal distribution would be too short, as Student found, and far too short where a variance happens to come out
-near zero. So each variance is taken as normal about its estimate but not negative (the posterior of a flat prior), with
-the mean and deviation that it then has: of a variance that is known well, the estimate and its error; of one that came
-out as zero, what may hide in the data, but no more than the weights let expect. With these, a variance whose relative
-variance is 2/ν is taken for one of ν degrees of freedom (Satterthwaite, Biometrics Bulletin 2, 1946), in all directions
-together, so that an expression of parameters has the error that it would have as a parameter:
+The covariance Σ_g s_g² C_g of estimates depends on estimated variances s_g², whose errors have the covariance D. Normal
+intervals would be too short (Student), and far too short if a variance is estimated near zero. Each variance is
+therefore described by a normal distribution about its estimate, truncated at zero (the posterior of a flat prior), with
+the mean and deviation of that distribution. A covariance with relative variance 2/ν then has ν degrees of freedom
+(Satterthwaite, Biometrics Bulletin 2, 1946). This is done in all directions together, so that an expression of
+parameters has the same error as an equal parameter:
 
     C = Σ_g s_g² C_g,    N = Σ_gh D_gh A_g A_h,    A_g = C^{-1/2} C_g C^{-1/2},    2/ν: each eigenvalue of N,
 
 and C becomes C^{1/2} f(N) C^{1/2}, f = (t_ν/1.96)²: ± 1.96 standard errors are Student's interval of 95 %. For one
-parameter this is Satterthwaite's interval; for several it is nowhere narrower in the first order of D.
+parameter this is Satterthwaite's interval; for several it is never narrower, to first order in D.
 
-Noise variances of the groups of residuals, from what the fit leaves of them: (3.26, 3.27) with degrees of freedom.
+Noise variances of the groups of residuals follow from the residuals of the fit, (3.26, 3.27) with degrees of freedom.
 
-With H the hat matrix of states and parameters, residuals are r̂ = (I − H) r. If the rows of group g have variance s_g²,
+With H the hat matrix of states and parameters, residuals are r̂ = (I − H) r. If group g has the variance s_g²,
 
     E |r̂_g|² = Σ_g' M_gg' s_g'²,        M_gg' = |(I − H)_gg'|²  (Frobenius),
 
 so the variances follow from the sums of squares. Where the states follow the measurements, as with a small state
-weight, most of the measurement noise ends up in the impulse residuals: M is far from diagonal, and dividing the sum of
-each group by its number of rows would call that process noise. M is estimated with random signs: |(I − H) z|² for
-z = ±1 in one group and 0 elsewhere. Where few signs are drawn, what they say of tr (I − H)_gg, which the first round
-knows exactly, tells how far off they are. The equations are solved again with rows weighted by the variances found,
-until the standard errors stand still: restricted maximum likelihood of normal noise, by Fisher scoring. Of rows so
-weighted, M/2 is the information about the variances, and D = 2 M⁻¹ the covariance of their errors in units of the
-variances.
+weight, most of the measurement noise appears in the impulse residuals: M is far from diagonal, and dividing the sum of
+each group by its number of residuals would attribute it to process noise. M is estimated with random signs: |(I − H)
+z|² for z = ±1 in one group and 0 elsewhere. The exactly known trace tr (I − H)_gg corrects estimates from few draws.
+The equations are solved repeatedly with residuals weighted by the new variances, until the standard errors converge:
+restricted maximum likelihood of normal noise, by Fisher scoring. With these weights, M/2 is the information about the
+variances, and D = 2 M⁻¹ is the covariance of their relative errors.
 """
 
 from __future__ import annotations

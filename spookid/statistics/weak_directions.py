@@ -1,10 +1,8 @@
-"""Directions of parameters by how well the data determine them: principal axes of their covariance in units of
-magnitudes.
+"""Identifiability of directions: principal axes of the parameters' covariance, in units of their magnitudes.
 
-What is seen at all is told by the information with each parameter scaled by its own: one that is known to nine digits,
-such as the pitch of a screw, says nothing of what is known of another.
-
-Combinations of parameters that the data barely determine, as relative changes of the estimates.
+Rank decisions scale each parameter by its own information, so that one that is known to nine digits, such as the pitch
+of a screw, does not hide the others. Weakly identifiable combinations are described as relative changes of the
+estimates.
 """
 
 from __future__ import annotations

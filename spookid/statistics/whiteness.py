@@ -1,16 +1,14 @@
-"""Heavy tails of a sensor's residuals: outliers, or samples that a long step does not predict.
+"""Tests of residuals: autocorrelation of each noise, and heavy tails, which outliers or a long time step cause.
 
-Whether what is random is white: residuals of one noise against those of the same some rows later.
-
-Residuals at the best states are not white themselves, r̂ = P r with P a projection. That of white r the sum
+Residuals of a fit are not white even if the noise is, because r̂ = P r with a projection P. The expected sum
 
     Σ_k r̂_k r̂_{k+l}
 
-over the rows of one noise makes is found from draws: it is the slope of the likelihood in the correlation of that noise
-at lag l. Sizes of the noises have been fitted too, so that what the sums of squares of the draws say of it is taken
-off; where a size is given, and residuals are of another, draws are of theirs. Where the model lacks something that
-lasts, the sum is larger. What the time step h does to the residuals lasts, too: it falls with h², and what it adds to
-the sum with h⁴, a lag being a time.
+over the residuals of one noise is found from random draws of r. It is the gradient of the likelihood in the correlation
+of that noise at lag l. Because the noise standard deviations were fitted, the part that the sums of squares of the
+draws explain is subtracted; for a given standard deviation that differs from the residuals, the draws have that of the
+residuals. An autocorrelated model error increases the sum. So does discretization error, which is proportional to h² in
+the residuals and to h⁴ in the sum at a fixed lag in time.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Test(Listed):
 
     @property
     def agree(self) -> bool:
-        """False if the recordings differ by more than accident."""
+        """False if the recordings differ significantly."""
         return not self.sigma > SURE
 
 
@@ -66,7 +66,7 @@ class ParameterAgreement(Listed):
 
 @dataclass(frozen=True)
 class Agreement(Tabular):
-    """Of all parameters, one by one and jointly."""
+    """Agreement of recordings on all parameters, one by one and jointly."""
 
     recordings: int
     parameters: tuple[ParameterAgreement, ...]
@@ -115,7 +115,7 @@ class Agreement(Tabular):
 
     @property
     def explanation(self) -> str:
-        """What the errors of the jackknife mean, and what standard errors say; empty if the errors are these."""
+        """Explanation of the jackknife errors and the result by standard errors; empty if both are the same."""
         if self.standard is None:
             return ""
         larger = times(self.ratio, "larger", "smaller")
@@ -132,7 +132,7 @@ class Agreement(Tabular):
 
 
 def agreement(solutions: Sequence[Solution]) -> Agreement:
-    """Compare solutions of one problem, each on a recording of its own."""
+    """Compare solutions of one problem that were fitted to different recordings."""
     ratio = _ratio(solutions)
     usual = _compared(solutions, [s.sensitivities.covariance for s in solutions], ratio, math.inf, None)
     if not doubted(ratio, min(len(s.trajectories[0].t) for s in solutions) / BLOCKS):

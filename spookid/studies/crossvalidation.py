@@ -48,7 +48,7 @@ _AIC_MEANING = (
 
 @dataclass(frozen=True)
 class Score(Listed):
-    """Estimates from one recording on the same or another."""
+    """Score of the estimates of one recording, on the same or another recording."""
 
     fitted: str
     """Recording that the parameters come from."""
@@ -96,7 +96,8 @@ class CrossValidation(Tabular, DynamicsAndFriction):
 
     @property
     def aic(self) -> float:
-        """Akaike's information criterion with log L over ``overdispersion``, less is better; NaN without likelihood."""
+        """Akaike's information criterion with log L divided by ``overdispersion``, smaller is better; NaN without a
+        likelihood."""
         return 2 * self.count - 2 * self.log_likelihood / self.overdispersion
 
     @property
@@ -119,11 +120,11 @@ class CrossValidation(Tabular, DynamicsAndFriction):
         return [*(score.status for score in self.scores), *([self.together] if self.together else [])]
 
     def own(self, recording: str) -> Score:
-        """On the recording that was fitted."""
+        """Score on the recording that was fitted."""
         return next(score for score in self.scores if score.fitted == score.on == recording)
 
     def others(self, recording: str) -> list[Score]:
-        """On the recordings that were not."""
+        """Scores on the recordings that were not fitted."""
         return [score for score in self.scores if score.fitted == recording != score.on]
 
     @property
@@ -165,7 +166,7 @@ def mean(values: Iterable[float]) -> float:
 def crossvalidate(
     problem: Problem, fit: Fit | None = None, name: str | None = None, leader: Solution | None = None
 ) -> CrossValidation:
-    """Fit ``problem`` to each of its recordings, and estimate the states of all others with the parameters fixed.
+    """Fit ``problem`` to each of its recordings; on the others, fix the parameters and estimate the states.
 
     All fits have the estimator and the samples that the fit of all recordings together has chosen, so that their
     likelihoods compare. Parameters of which each recording has its own are estimated in all of them, as its states are.
@@ -216,7 +217,8 @@ def crossvalidate(
 
 
 def leading(solutions: Iterable[Solution]) -> Solution:
-    """The fit whose choices all models on the same recordings share: the likeliest, estimated noise before none."""
+    """Select the fit whose estimator and outliers all models use: that with the highest likelihood, estimated noise
+    first."""
 
     def rank(solution: Solution) -> tuple[bool, float]:
         likely = solution.log_likelihood
@@ -263,7 +265,7 @@ def _count(solution: Solution) -> int:
 
 
 def verdict(models: Sequence[CrossValidation]) -> str:
-    """The models in the order of their likelihoods or scores, and how clear it is."""
+    """Rank the models by likelihood or score, and say how significant the differences are."""
     settled = [model for model in models if model.converged]
     likely = [model for model in settled if not model.estimates_noise or math.isfinite(model.aic)]
     unknown = {m.name: f"{m.failures} of {m.fits} fits did not converge" for m in models if m not in settled}
@@ -314,7 +316,7 @@ def _clear(better: CrossValidation, worse: CrossValidation) -> str:
 
 
 def comparison(models: Sequence[CrossValidation]) -> list[Block]:
-    """Scores, estimates, agreement and verdict: title, tables and sentences."""
+    """Report of scores, estimates, agreement and verdict, as title, tables and sentences."""
     likely = any(model.estimates_noise for model in models)
     rows, layout = [], "{:.1f}" if likely else "{:.3g}"
     for model in models:

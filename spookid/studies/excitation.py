@@ -175,7 +175,7 @@ class _Plan:
         return np.linspace(0.0, self.basis.duration, round(self.basis.duration * self.rate) + 1)
 
     def result(self, criterion: Criterion, search: Search, found: _Found, notices: tuple[str, ...]) -> Excitation:
-        """The best motion, and the errors to expect of it."""
+        """Return the best motion and its expected standard errors."""
         problem, design, candidates = self.problem, search.design, [*found.begun, *found.found]
         values = [design.value(z) for z in candidates]
         planned = design.motion(candidates[int(np.argmin(values))], design.basis.at(self.t))
@@ -209,7 +209,7 @@ class _Plan:
         )
 
     def search(self, criterion: Criterion, rng: np.random.Generator) -> tuple[Search, tuple[str, ...]]:
-        """With `notices` of what no motion identifies."""
+        """Set up the search; notices list parameters that no motion identifies."""
         problem, bounds = self.problem, self.limits.bounds(self.problem)
         finite = np.isfinite(bounds.position).all(axis=0)
         middle = np.where(finite, np.where(finite, bounds.position, 0.0).mean(axis=0), 0.0)

@@ -72,7 +72,7 @@ class Excitation(Tabular):
     notices: tuple[str, ...] = field(default=())
 
     def recording(self, parameters: Parameters = None) -> Recording:
-        """``trajectory`` of a mechanism with other parameters that makes the same motion."""
+        """Return ``trajectory`` with the efforts of other parameters for the same motion."""
         values = {**self.declared.initial, **values_of(self.declared, parameters)}
         t = self.trajectory.t
         return planned_recording(self.declared.with_(initial=values), t, self.planned, self.initial)
@@ -88,7 +88,7 @@ class Excitation(Tabular):
         return self.page()
 
     def page(self, verbose: bool = False) -> list[Block]:
-        """What the command prints, with all parameters and the estimator if it is to be ``verbose``."""
+        """Return what the command prints; ``verbose`` adds all parameters and the estimator."""
         verdict, errors = f"{self.problem}: {self.expected.verdict}", self.expected
         more = estimator_line(errors.assumptions) if verbose else []
         return [verdict, *self.notices, *errors.tables(verbose), *self._limits(), self._gain, *more, self._facts]
@@ -125,8 +125,8 @@ class Excitation(Tabular):
 
     @property
     def contacts(self) -> dict[str, tuple[Array, Array]]:
-        """Of each contact, by its name: the force along the normal (N,) [N], and that across over that along it (N,),
-        infinite where it would pull."""
+        """For each contact by name, the normal force (N,) [N] and the ratio of tangential to normal force (N,),
+        infinite where the contact would pull."""
         found, contacts = {}, {contact.name: contact for contact in self.declared.model.holding.contacts}
         for name, force in self.forces.items():
             normal, across = normal_and_across(contacts[name], force)
@@ -148,7 +148,7 @@ class Excitation(Tabular):
         return f"Standard errors {what}: {share:.2g} times those of {best}."
 
     def records(self) -> Sequence[dict[str, Any]]:
-        """A row for each parameter: see ``ExpectedErrors``."""
+        """One row per parameter; see ``ExpectedErrors``."""
         return self.expected.records()
 
     def __repr__(self) -> str:
@@ -156,7 +156,7 @@ class Excitation(Tabular):
 
 
 def save(path: Path, found: Excitation) -> Path:
-    """Write ``path``, a CSV, and beside it the picture with the ending ``.png``, both whole or not at all.
+    """Write the trajectory to ``path``, a CSV file, and its picture with the ending ``.png``, both or neither.
 
     Returns:
         where the picture is.
@@ -170,7 +170,8 @@ def save(path: Path, found: Excitation) -> Path:
 
 
 def draw(found: Excitation) -> Figure:
-    """Positions, rates, efforts and forces of contacts with their limits over time, and the errors before and after."""
+    """Draw positions, rates, efforts and contact forces with their limits over time, and the errors before and
+    after."""
     from matplotlib.figure import Figure
 
     errors, bounds, labels, high = found.expected, found.bounds, found.labels, 2.3

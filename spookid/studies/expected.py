@@ -77,7 +77,7 @@ class ExpectedErrors(Tabular):
 
     @property
     def relative(self) -> Array:
-        """Errors after the motion over the sizes of the parameters, (n,)."""
+        """Standard errors after the motion relative to the magnitudes of the parameters, (n,)."""
         return self.after / self.sizes
 
     def repetitions(self, name: str, error: float) -> float:
@@ -266,7 +266,7 @@ def _percent(share: float) -> str:
 
 
 def at_estimates(problem: Problem, known: Solution | None) -> Problem:
-    """The problem with the estimates of a solution as initial values, as far as it has them."""
+    """Set the problem's initial values to the estimates of a solution, as far as it has them."""
     if known is None:
         return problem
     said = {p.name: known.values[p.name] for p in problem.parameter_set.declared if p.name in known.values}
@@ -280,8 +280,8 @@ def at_estimates(problem: Problem, known: Solution | None) -> Problem:
 
 
 def knowledge(names: Sequence[str], prior: Array, known: Solution | None) -> Array:
-    """Information beforehand, (n, n): that of a solution, its priors within it; of parameters that it does not know,
-    and without a solution, that of priors."""
+    """Return the prior information, (n, n): that of a solution including its priors, or of priors alone for parameters
+    that it does not contain."""
     if known is None:
         return prior
     of = known.sensitivities
@@ -298,8 +298,8 @@ def knowledge(names: Sequence[str], prior: Array, known: Solution | None) -> Arr
 
 
 def known_noise(problem: Problem, random: Sequence[NoiseSize], noise: Noises, known: Solution | None) -> list[Noise]:
-    """The noise of a problem as it is given, else as it is declared, else as a solution has found it; that of measured
-    efforts as an effort at the problem's initial values.
+    """Collect the noise of a problem: given, else declared, else from a solution; noise of measured efforts is
+    converted to an effort at the initial values.
 
     Raises:
         ProblemError: if one is missing, or a name is none.
@@ -313,8 +313,8 @@ def known_noise(problem: Problem, random: Sequence[NoiseSize], noise: Noises, kn
 
 
 def effort_densities(problem: Problem, planned: Recording, noise: Noises, known: Solution | None) -> Array:
-    """Spectral densities of what is random in the effort along each joint's coordinate, then in force and torque on
-    free bodies, (n_s + 6 n_f,) [N m/√Hz or N/√Hz]: the noise of its measurement, or the process noise.
+    """Return spectral densities of the effort noise of each joint coordinate, then of force and torque on free bodies,
+    (n_s + 6 n_f,) [N m/√Hz or N/√Hz]: measurement noise or process noise.
 
     Raises:
         ProblemError: if one is unknown or zero.

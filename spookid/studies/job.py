@@ -49,7 +49,7 @@ alone = threading.Lock()
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A problem and what is changed about it. It travels to workers as a path, from which they load the problem.
+    """A problem with changes. It is sent to workers as a file path, from which they load the problem.
 
     Args:
         given: the problem; None in a worker.
@@ -66,7 +66,7 @@ class Source:
     def of(
         cls, problem: Problem | str | os.PathLike[str], initial: Mapping[str, float] | None, fixed: Iterable[str]
     ) -> Source:
-        """Of a problem or a problem file, with these initial values, and parameters to hold."""
+        """Create a source from a problem or a problem file, with initial values and fixed parameters."""
         variant = Variant(initial=dict(initial or {}), fixed=tuple(fixed))
         if isinstance(problem, Problem):
             return cls(problem, None, variant)
@@ -92,7 +92,7 @@ class Source:
         return self.variant.posed(self.problem)
 
     def identity(self, *more: object) -> str:
-        """A number that changes with all that fits depend on."""
+        """Hash of everything on which fits depend."""
         facts = (self.digest, repr(self.variant), sorted(versions().items()), *more)
         return hashlib.sha256(repr(facts).encode()).hexdigest()
 
@@ -141,7 +141,7 @@ class Job(ABC):
 
     @property
     def variant(self) -> Variant:
-        """Changes by the command line, for workers."""
+        """Changes that the command line makes, in a form for workers."""
         known, arguments = self.declared.parameter_set.known, self.arguments
         given = {name: getattr(arguments, name, None) for name in _SWEPT}
         return Variant(
@@ -152,18 +152,18 @@ class Job(ABC):
 
     @property
     def sent(self) -> Source:
-        """The problem as workers take it."""
+        """The problem in the form that is sent to workers."""
         return Source(self.declared, self.path, self.variant)
 
     @property
     def folder(self) -> Path:
-        """Folder of a command that always writes one."""
+        """Result folder of a command that always writes one."""
         assert self.out is not None
         return self.out
 
     @abstractmethod
     def fit(self, problem: Problem, near: Solution | None = None, doing: str = "", hold: bool = False) -> Solution:
-        """One of several fits, unless the same command has finished it before.
+        """Make one of several fits, or load it if the same command has finished it before.
 
         Args:
             near: a solution to begin from.
@@ -181,11 +181,11 @@ class Job(ABC):
     @property
     @abstractmethod
     def columns(self) -> int:
-        """To lay out text for stdout in."""
+        """Number of columns for text on stdout."""
 
     @abstractmethod
     def say(self, text: str) -> None:
-        """A line on stdout, unless the user wants quiet."""
+        """Print a line on stdout, unless the user wants quiet."""
 
     @abstractmethod
     def complain(self, text: str) -> None:
@@ -197,7 +197,7 @@ class Job(ABC):
 
     @abstractmethod
     def counting(self, total: int, kept: str, doing: str = "") -> AbstractContextManager[Callable[[bool, bool], None]]:
-        """A function to call for each of ``total`` points: whether it was done before, and whether it is done.
+        """Return a function to call for each of ``total`` points, with flags for "done before" and "done now".
 
         Args:
             kept: words after the number of done points if the user interrupts.
@@ -206,7 +206,7 @@ class Job(ABC):
 
 
 def changed(problem: Problem, arguments: Namespace) -> Problem:
-    """The problem with the settings and, unless it is to be simulated, the initial values of the command line."""
+    """Apply the settings of the command line and, except for simulations, its initial values to a problem."""
     given = {name: getattr(arguments, name, None) for name in _SETTINGS}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if arguments.stepper is not None:
@@ -220,13 +220,13 @@ def changed(problem: Problem, arguments: Namespace) -> Problem:
 
 
 def unfinished(target: str | os.PathLike[str]) -> Path:
-    """The hidden folder beside a target, for all that goes into it."""
+    """Hidden folder beside a target, for unfinished work."""
     place = Path(target).resolve()
     return place.with_name(f".{place.name}.unfinished")
 
 
 class KeptFits:
-    """Fits of a command in a folder of its own: those that are finished, and searches of the one that is not.
+    """Finished fits of a command and the searches of the current one, stored in a folder.
 
     Args:
         folder: None keeps nothing.
@@ -242,13 +242,13 @@ class KeptFits:
 
     @contextmanager
     def searching(self, problem: Problem) -> Iterator[None]:
-        """Searches in this block, which follow from a problem, are kept."""
+        """Store the searches in this block, which depend on a problem."""
         journal = self._journal
         with kept_in(None if journal is None else Journal(journal.folder, journal.name(digest(problem)))):
             yield
 
     def fit(self, problem: Problem, solve: Callable[[], Solution]) -> Solution:
-        """The next fit, from the folder or by ``solve``.
+        """Return the next fit, from the folder or by ``solve``.
 
         Raises:
             KeyboardInterrupt: if it was interrupted.
@@ -281,7 +281,7 @@ class KeptFits:
 
 
 def digest(problem: Problem) -> str:
-    """A number that changes with anything in the problem that can change its solution: model, data, settings."""
+    """Hash of everything in a problem that can change its solution: model, data, settings."""
     model = problem.model
     q, v = ca.SX.sym("q", model.configuration.ambient), ca.SX.sym("v", model.configuration.tangent)
     state = State(model, q, v, v, {signal: ca.SX(i + 1) for i, signal in enumerate(model.signals)}, ca.SX(1))

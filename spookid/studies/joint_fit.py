@@ -93,7 +93,7 @@ def solve_jointly(
     fixed: Iterable[str] = (),
     **settings: AxisValue,
 ) -> Solution:
-    """Fit more recordings together than one process holds; see ``spookid.studies.joint_fit``.
+    """Fit more recordings together than the memory of one process can hold; see ``spookid.studies.joint_fit``.
 
     Args:
         problem: the path of a problem file, ``PROBLEM.py`` or ``PROBLEM.py::key``, which workers load themselves; a
@@ -126,7 +126,7 @@ def solve_jointly(
 
 
 def planned(source: Source, folder: Path, pool: WorkerPool) -> JointPlan:
-    """A plan that the problem accepts.
+    """Create a plan after checking that the problem supports a joint fit.
 
     Raises:
         ProblemError: for what a joint fit cannot do, or a folder that holds something else.
@@ -281,7 +281,7 @@ class _Searched:
 
     @cached_property
     def fit(self) -> Fit:
-        """With the motion of the first recordings, and errors by all."""
+        """Result with the motion of the first recordings, and standard errors from all."""
         began, there, everyone, search = time.perf_counter(), self.search.best.point, self.everyone, self.search
         assembly, likelihood = everyone.assembly, None
         version = there.version if isinstance(there, Elsewhere) else 0
@@ -297,7 +297,7 @@ class _Searched:
         return Fit(assembly, outcome, "lm", times, likelihood).judged(known)
 
     def told(self, result: Solution, made: Fit, *findings: Finding) -> Solution:
-        """A result of the fit that it is, or that says what its step adds to the other."""
+        """Result of this fit, or of the finer fit with the discretization bias that this one determines."""
         steps, sums = int(self.sums["steps",]), self.sums
         size = replace(
             result.size,

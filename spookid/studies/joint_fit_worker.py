@@ -54,7 +54,7 @@ What = Literal["prepare", "fit", "fisher", "errors"]
 
 @dataclass(frozen=True, eq=False)
 class Template:
-    """The problem of the first recordings, which all others are joined to."""
+    """The problem of the first recordings, as template for all others."""
 
     source: Source
     estimator: str
@@ -63,7 +63,7 @@ class Template:
     """True for steps half as long."""
 
     def assembled(self) -> tuple[Problem, Assembly]:
-        """The problem and its assembly, made once in each process for as long as the same is asked."""
+        """Return the problem and its assembly, which each process makes once."""
         key = self.source.identity(self.estimator, self.step, self.halved)
         if key not in _ready:
             posed, _, _ = self.source.posed
@@ -79,7 +79,7 @@ _ready: dict[str, tuple[Problem, Assembly]] = {}
 
 @dataclass(frozen=True, eq=False)
 class Pass:
-    """What is asked of all recordings."""
+    """Evaluation that is requested of all recordings."""
 
     what: What
     folder: str
@@ -111,7 +111,7 @@ def add(total: Sums, more: Mapping[tuple[str, ...], Any]) -> None:
 
 
 def work(template: Template, asked: Pass, first: int, last: int) -> Sums | str:
-    """Of the recordings from ``first`` to before ``last``; a text says why there is none."""
+    """Evaluate the recordings from ``first`` to before ``last``; returns a text with the reason if that fails."""
     total: Sums = {}
     with alone:
         problem, assembly = template.assembled()
@@ -171,7 +171,7 @@ class _Share:
     folder: Path
 
     def prepared(self) -> Sums:
-        """Its chain and its initial values written, unless they exist; and how large it is."""
+        """Write the chain of a recording and its initial values, unless they exist, and return its size."""
         if not self._chain.exists():
             self._begin()
         kept = self._kept()
@@ -204,7 +204,7 @@ class _Share:
 
     @property
     def trials(self) -> tuple[Trials, Point]:
-        """What fits its states, and where they are: at the initial values, if they were lost."""
+        """Return the fitter of a recording's states and the states, or the initial ones if they were lost."""
         asked, place = self.asked, _states(self.folder, self.number, self.asked.base)
         if not (place.exists() and self._chain.exists()):
             self._begin()
@@ -213,7 +213,7 @@ class _Share:
         return Trials(problem, asked.sizes, asked.settings, gap=asked.gap), point
 
     def write(self, states: Array) -> None:
-        """Its states as found, instead of those of passes that led nowhere."""
+        """Store the new states of a recording instead of those of failed steps."""
         self._write_states(states, self.asked.version)
         for version in self.asked.stale:
             with suppress(OSError):
@@ -250,7 +250,7 @@ _NAMED, _ASKED = ("residual", "following"), ("freedom", "coloured", "strength", 
 
 
 def together(sums: Sums, density: bool, fisher: Callable[[], Mapping[tuple[str, str], float]]) -> Marginal:
-    """The likelihood of all recordings from its sums."""
+    """Combine the sums of all recordings to a likelihood."""
     parts = {name: {key[1]: v for key, v in sums.items() if key[0] == name} for name in (*_NAMED, *_ASKED, "ahead")}
     swept = Swept(sums["volume",], lambda: (parts["residual"], parts["following"]))
     return Marginal(
@@ -310,7 +310,7 @@ def _place(folder: Path, first: int) -> Path:
 
 
 def forget(folder: Path) -> None:
-    """Remove what a joint fit keeps in a folder, and nothing else."""
+    """Remove only the files that a joint fit stores in a folder."""
     if (folder / COARSE).is_dir():
         forget(folder / COARSE)
     for kept in (folder / MARKER, *abandoned(folder / MARKER, "part")):
@@ -335,6 +335,6 @@ def _states(place: Path, number: int, version: int) -> Path:
 
 
 def blocks(count: int) -> Sequence[tuple[int, int]]:
-    """Recordings from one number to before another, the same for any number of workers."""
+    """Split the recordings into blocks that do not depend on the number of workers."""
     size = max(min(_LARGEST, count // _LARGEST), 1)
     return [(first, min(first + size, count)) for first in range(0, count, size)]

@@ -29,7 +29,7 @@ SETTLED = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class Everyone:
-    """All recordings, and who works on them."""
+    """All recordings of a joint fit, and the workers that evaluate them."""
 
     template: Template
     assembly: Assembly
@@ -57,7 +57,7 @@ class Everyone:
 
 @dataclass(frozen=True, eq=False)
 class Elsewhere(Point):
-    """Parameters, and states that lie elsewhere."""
+    """Point of a joint fit: parameters in this process, states in the workers."""
 
     version: int = 0
     """Number of these."""
@@ -65,7 +65,7 @@ class Elsewhere(Point):
 
 @dataclass(frozen=True, eq=False)
 class JointStates:
-    """The best states of all recordings, which lie elsewhere."""
+    """Best states of all recordings, which are stored by the workers."""
 
     point: Elsewhere
     sums: Sums
@@ -78,29 +78,29 @@ class JointStates:
 
     @property
     def least(self) -> float:
-        """|r|² after a linear step of the states."""
+        """Cost |r|² after a linear step of the states."""
         return float(self.sums["least",])
 
     @property
     def excess(self) -> int:
-        """Rows of data less the states that equality constraints leave free."""
+        """Number of measured residuals less the degrees of freedom of the states."""
         return int(self.sums["excess",])
 
     @property
     def costs(self) -> dict[Group, float]:
-        """Σ r² of each group of factors."""
+        """Sum of squared residuals of each group of factors."""
         return {group: float(self.sums["costs", group.name]) for group in Group}
 
     def moved(self, parameters: Array | None = None, logs: Mapping[str, float] | None = None) -> Point:
-        """Other parameters; states follow where they lie."""
+        """Point with other parameters; the workers update its states."""
         step = 0.0 if parameters is None else parameters
         return replace(self.point, parameters=self.point.parameters + step)
 
 
 @dataclass(eq=False)
 class JointSearch(Search):
-    """A search whose states lie elsewhere. With given weights it has no sizes, and seeks the least |r|²: as half the
-    logarithm of it, times the freedom, so that its unit is that of a likelihood."""
+    """Likelihood search whose states are stored by the workers. With given weights it has no log-sigmas and minimizes
+    |r|², as half its logarithm times the degrees of freedom, to have the unit of a log-likelihood."""
 
     everyone: Everyone = field(kw_only=True)
     freedom: int = field(kw_only=True)
@@ -112,7 +112,7 @@ class JointSearch(Search):
     """Those on disk."""
 
     def pass_of(self, what: Any, point: Point, logs: Array, **more: Any) -> Pass:
-        """What is asked of all recordings at a point."""
+        """Evaluation that is requested of all recordings at a point."""
         base = cast(Elsewhere, point).version
         folder, sizes = str(self.everyone.folder), self.sizes
         asked = Pass(what, folder, point.parameters, sizes, logs, base, gap=self.gap, settings=self.inner)
@@ -143,16 +143,16 @@ class JointSearch(Search):
         return {(one, other): value for (_, one, other), value in sums.items()}
 
     def end_beyond(self, step: Array, promised: float) -> None:
-        """Nowhere: states that lie elsewhere would not follow."""
+        """No extrapolated end: states in the workers could not follow."""
 
     def next_place(self, start: Point, logs: Array) -> Place:
-        """Written before every step, for states of steps that led nowhere are not kept."""
+        """Checkpoint, written before every step, because states of failed steps are not kept."""
         place = super().next_place(start, logs)
         place.wait = 0.0
         return place
 
     def states_arrays(self) -> dict[str, Array]:
-        """Sums over the best states, and the number under which these lie."""
+        """Sums over the best states, and the number under which the workers store these."""
         states = cast(JointStates, self.best.states)
         text = json.dumps([states.point.version, self.versions, [list(key) for key in states.sums]])
         sums = {f"sum {i}": np.asarray(value) for i, value in enumerate(states.sums.values())}

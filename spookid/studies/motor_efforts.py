@@ -72,11 +72,11 @@ class MotorEfforts(Tabular):
 
     @property
     def errors(self) -> Array:
-        """Root mean square of measured less predicted efforts, (m,) [N m or N]; NaN where nothing was measured."""
+        """Root mean square difference of measured and predicted efforts, (m,) [N m or N]; NaN without a measurement."""
         return np.array([rms(e) for e in (self.measured_efforts - self.efforts).T])
 
     def blocks(self) -> Sequence[Block]:
-        """Title and a row a motor: the measured effort, and the error of the predicted one."""
+        """Title and a row for each motor: the measured effort and the error of the predicted one."""
         rows = []
         for i, (error, unit) in enumerate(zip(self.errors.tolist(), self.units, strict=True)):
             known = math.isfinite(error)
@@ -163,7 +163,7 @@ class Measured:
 
 
 def check_tree(problem: Problem) -> None:
-    """Refuse forces that no motion distinguishes from those of motors, and motors that share a coordinate."""
+    """Refuse forces that are indistinguishable from motor efforts, and motors that share a coordinate."""
     model, what = problem.model, problem.what
     if model.has_loops or model.ties or model.is_unilateral:
         raise ProblemError(
@@ -229,7 +229,7 @@ def sampled_every(recording: Recording, channels: Sequence[Channel]) -> float:
 
 
 def recorded(problem: Problem, settings: Settings) -> Measured:
-    """That of the problem's recording, filtered, without its ends.
+    """Filtered motion of the problem's recording, without its ends.
 
     Args:
         settings: of the problem; equations of others with the same ones need not be made again.
@@ -259,7 +259,7 @@ def _told(problem: Problem, motion: Measured) -> MotorEfforts:
 
 
 def constants(problem: Problem, settings: Settings, rates: Array) -> tuple[list[ca.SX], list[float], Array]:
-    """Every symbol of the equations of an instant with its number, and the widths of smooth friction, (n_s,).
+    """Values of all symbols in the equations of one instant, and the widths of smooth friction, (n_s,).
 
     Args:
         problem: all of whose parameters are fixed.
@@ -320,7 +320,7 @@ _NOTHING = 1e-6
 
 @dataclass(frozen=True)
 class TouchSpan:
-    """Steps without a gap in which a contact touches."""
+    """Contiguous steps in which a contact touches."""
 
     contact: str
     """Name of the ``Contact``."""

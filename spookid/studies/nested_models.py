@@ -78,7 +78,7 @@ class Step:
 
     @property
     def likely(self) -> bool:
-        """True if the likelihood speaks for it."""
+        """True if the likelihood prefers it."""
         return self.chance < FALSE_ALARMS
 
     @property

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class NonlinearProgram:
-    """minimise f(x, p) subject to lbx ≤ x ≤ ubx, lbg ≤ g(x, p) ≤ ubg, and g_i g_j = 0 of each pair (i, j).
+    """Nonlinear program: minimise f(x, p) subject to lbx ≤ x ≤ ubx, lbg ≤ g(x, p) ≤ ubg, and g_i g_j = 0 for each pair
+    (i, j).
 
     x holds, step by step and recording by recording, the tangent coordinates of the state around the initial values,
     and last the parameters over their magnitudes. p holds the settings (step, noise), then the data. Made by
@@ -104,18 +105,18 @@ class NonlinearProgram:
 
     @property
     def problem(self) -> dict[str, ca.MX]:
-        """What ``ca.nlpsol`` takes: x, p, f, g."""
+        """Dictionary of x, p, f and g for ``ca.nlpsol``."""
         return {"x": self.x, "p": self.p, "f": self.f, "g": self.g}
 
     @property
     def arguments(self) -> dict[str, Array]:
-        """What a solver made by ``ca.nlpsol`` is called with."""
+        """Arguments for a call of the solver that ``ca.nlpsol`` makes."""
         return {name: getattr(self, name) for name in ("x0", "lbx", "ubx", "p", "lbg", "ubg")} | {"p": self.p0}
 
     @cached_property
     def gauss_newton(self) -> dict[str, ca.Function]:
-        """Option of ``ca.nlpsol`` for the Hessian 2JᵀJ of the residuals: positive semidefinite, without second
-        derivatives; equality constraints are taken as linear."""
+        """Option of ``ca.nlpsol`` for the Gauss–Newton Hessian 2JᵀJ: positive semidefinite, without second derivatives
+        of residuals or constraints."""
         weight, multipliers = ca.MX.sym("lam_f"), ca.MX.sym("lam_g", len(self.lbg))
         J = ca.jacobian(self.r, self.x)
         hessian = ca.triu(2 * weight * (J.T @ J))
@@ -124,8 +125,8 @@ class NonlinearProgram:
 
     @cached_property
     def options(self) -> dict[str, Any]:
-        """Options of ``ca.nlpsol`` with IPOPT, as ``backend="ipopt"`` has them: a Gauss–Newton Hessian, and a cost that
-        is 1 at the start. It ends where the cost stands still, for IPOPT's own test of the gradient depends on
+        """Options of ``ca.nlpsol`` with IPOPT, as ``backend="ipopt"`` uses them: a Gauss–Newton Hessian and a cost
+        scaled to 1 at the start. It stops when the cost is stationary, because IPOPT's own gradient test depends on
         units."""
         cost = float(self.function(self.x0, self.p0)[0])
         still = {"ipopt.acceptable_tol": np.inf, "ipopt.acceptable_obj_change_tol": _STILL, "ipopt.acceptable_iter": 3}
@@ -147,7 +148,7 @@ class NonlinearProgram:
         return self._motion(np.asarray(ca.DM(x)).ravel())
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write it by CasADi's serialization; ``load`` reads it without the problem."""
+        """Write the program by CasADi's serialization; ``load`` reads it without the problem."""
         path = Path(path)
         file = ca.FileSerializer(str(path))
         file.pack([self.function, self.states])
@@ -177,7 +178,7 @@ _NAMED = ("x", "g", "p", "parameters")
 
 
 def nonlinear_program(problem: Problem, solution: Solution | None) -> NonlinearProgram:
-    """The program of a problem; see ``Problem.nlp``."""
+    """Build the nonlinear program of a problem; see ``Problem.nlp``."""
     noise = None
     if problem.estimates_noise:
         made = _with_noise(problem, solution)
@@ -299,7 +300,7 @@ class _Writer:
 
 
 def unknowns_of_a_step(problem: Problem, count: int) -> list[str]:
-    """Names of so many tangent coordinates of a step: of joints or poses, then velocities, then what acts."""
+    """Names of the unknowns of a step: joint coordinates or poses, then velocities, then efforts."""
     scheme, model = problem.scheme, problem.model
     moving = scheme.motion(model).tangent
     names = list(JointCoordinates(model).names)

@@ -47,7 +47,7 @@ _GAP = 5.0
 
 @dataclass(frozen=True, eq=False)
 class PayloadRows:
-    """The rows of a recording, channel by channel."""
+    """Regression equations of a recording, channel by channel."""
 
     names: tuple[str, ...]
     """What each is the balance of: a coordinate of a joint, or the force or torque on a free body."""
@@ -63,19 +63,19 @@ class PayloadRows:
 
 
 def placed(frame: Frame, values: Mapping[str, float]) -> tuple[Array, Array]:
-    """Where a frame is on its body: origin in the body's frame (3,), and axes (3, 3), in numbers."""
+    """Pose of a frame on its body: origin in the body's frame (3,), and axes (3, 3), as numbers."""
     center = ca.SX(3, 1) if frame.body.distribution is None else frame.body.distribution.center_of_mass
     at, axes = substitute(frame.at + center, values), substitute(frame.axes, values)
     return np.asarray(at), np.asarray(axes)
 
 
 def fine_step(problem: Problem, recording: Recording, cutoff: float) -> float:
-    """Of the instants: as fine as the samples, or as a cutoff [Hz] leaves anything to see [s]."""
+    """Interval of the evaluated instants [s], from the sampling interval or the cutoff [Hz]."""
     return max(sampled_every(recording, problem.channels), 1 / (_FINE * cutoff))
 
 
 def with_values(problem: Problem, recording: Recording) -> Recording:
-    """The part of a recording in which all sensors have values, and from which all inputs have."""
+    """Part of a recording in which all sensors and inputs have values."""
     seen = [finite_samples(recording, channel.signal)[0] for channel in problem.channels]
     acting = [finite_samples(recording, name)[0] for name in problem.model.signals if name not in recording.before]
     start = max((t[0] for t in [*seen, *acting]), default=recording.t[0])
@@ -177,7 +177,8 @@ def _payload(symbols: ca.SX, joints: JointCoordinates, body: Body, place: tuple[
 
 
 def shifted(pi: ca.SX, at: Array, axes: Array) -> ca.SX:
-    """π in the frame in which the frame of π has its origin at ``at`` and these axes, (10,)."""
+    """Transform inertial parameters π to a frame in which their own frame has its origin at ``at`` and these axes,
+    (10,)."""
     mass, moment, inertia = pi[0], ca.DM(axes) @ pi[1:4], inertia_matrix(pi[4:], "inertia")
     turned = ca.DM(axes) @ second_moment(inertia) @ ca.DM(axes).T
     arm = ca.DM(at)

@@ -114,8 +114,8 @@ class Payload(Tabular):
 
     @property
     def fits(self) -> bool:
-        """False if the run is probably not one of this arm: the residuals of some coordinate exceed four times the
-        noise of the fit. Then the first of ``findings`` is ``payload.misfit``."""
+        """False if the run probably belongs to another arm: residuals of some coordinate exceed four times the noise of
+        the fit. The first of ``findings`` is then ``payload.misfit``."""
         left, limits = np.array(list(self.residuals.values())).T
         return not np.nanmax(excesses(left, limits), initial=0.0) > STRANGE
 
@@ -182,7 +182,8 @@ class Payload(Tabular):
         ]
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write it as JSON with all covariances, for ``ArmKnowledge.load``; raises ProblemError if it cannot."""
+        """Write the payload as JSON with all covariances, for ``ArmKnowledge.load``; raises ProblemError if it
+        cannot."""
         tree = {
             "schema": 1,
             "kind": "payload",
@@ -222,7 +223,7 @@ def payload(
     values: Mapping[str, float] | None = None,
     cutoff: float | None = None,
 ) -> Payload:
-    """Estimate the payload that was added to a body since the fit, along a recording and without a new fit.
+    """Estimate the payload that was added to a body after the fit, from one recording and without a new fit.
 
     Args:
         problem: the problem of the arm.

@@ -59,7 +59,7 @@ class Moving(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PlannedCoordinates:
-    """z and y of a problem at its initial values.
+    """Planned coordinates z and dependent coordinates y of a problem at its initial values.
 
     Args:
         problem: whose contacts, loops and constraints hold as they do in its home pose.
@@ -81,7 +81,7 @@ class PlannedCoordinates:
 
     @cached_property
     def regressor(self) -> Regressor:
-        """Of the forces along all coordinates."""
+        """Regressor of the forces along all coordinates."""
         return Regressor(self.problem.model, unknown(self.problem))
 
     @property
@@ -112,13 +112,13 @@ class PlannedCoordinates:
 
     @cached_property
     def home(self) -> tuple[Array, Array]:
-        """z and y at home, (m,) and (r,)."""
+        """Planned coordinates z (m,) and dependent coordinates y (r,) in the home pose."""
         delta = self._of_parts(self.start, None)
         return delta[self.planned], delta[self.dependent]
 
     @property
     def planned(self) -> list[int]:
-        """Places of the planned coordinates z among all coordinates: of joints, then of free bodies."""
+        """Indices of the planned coordinates z among all coordinates: of joints, then of free bodies."""
         return self._split[0]
 
     @property
@@ -128,12 +128,12 @@ class PlannedCoordinates:
 
     @property
     def places(self) -> list[int]:
-        """Of each z among the coordinates of all joints and, behind them, of free bodies."""
+        """Index of each planned coordinate among the coordinates of all joints, followed by those of free bodies."""
         return [self.joints.places[i] for i in self.planned]
 
     def closed(self, z: Array, near: tuple[Array, Array] | None = None) -> Array:
-        """y at N instants of a motion, (N, r), on the branch that leads there in a line from home or from a motion near
-        by; NaN if rows cannot hold, or if that is on another branch at the next instant.
+        """Dependent coordinates y at N instants of a motion, (N, r), on the branch that is continuous with home or a
+        nearby motion; NaN if the constraints cannot be satisfied, or if the next instant is on another branch.
 
         Args:
             z: (N, m).
@@ -182,7 +182,7 @@ class PlannedCoordinates:
 
     @cached_property
     def along(self) -> ca.SX:
-        """How rates of the coordinates of all joints follow those of ``moving.bodies``, (n_s, n)."""
+        """Matrix from the rates of ``moving.bodies`` to those of all joint coordinates, (n_s, n)."""
         bodies = self.moving.bodies
         if not bodies.joints.cut:
             order = np.argsort(bodies.joints.places)[: len(self.problem.model.freedoms)]
@@ -193,14 +193,14 @@ class PlannedCoordinates:
 
     @cached_property
     def motors(self) -> tuple[list[int], list[float]]:
-        """Coordinate that each motor drives, and what a unit of its signal does there."""
+        """Coordinate that each motor drives, and its effort per unit of the signal."""
         model, values = self.problem.model, self.problem.guess_on()
         places = [model.freedoms_of(motor.joint).start + motor.coordinate for motor in model.motors]
         return places, [substitute(motor.unit_effort, values).item() for motor in model.motors]
 
     @cached_property
     def bearing(self) -> tuple[ca.SX, ca.SX]:
-        """S and J: what efforts of motors, and forces of what holds, do along the coordinates."""
+        """Matrices S and J of motor efforts and constraint forces along the coordinates."""
         return self.along[self.motors[0], :], self.moving.rows
 
     # --- the chart ---
@@ -318,13 +318,14 @@ def _solved(J: Array, right: Array) -> Array:
 
 
 def stands(problem: Problem) -> bool:
-    """True of a mechanism whose home is no free choice: with loops, constraints, contacts or free bodies."""
+    """True for a mechanism with loops, constraints, contacts or free bodies, whose home pose is not arbitrary."""
     joints = JointCoordinates(problem.model)
     return bool(joints.closing or joints.roots)
 
 
 def home_pose(problem: Problem, initial: Initial) -> Initial:
-    """``initial``; where there is none and home is no free choice, where the problem's first recording begins."""
+    """Home pose: ``initial``, or, if the home pose is not arbitrary, the first pose of the problem's first
+    recording."""
     if initial is not None or not problem.recordings or not stands(problem):
         return initial
     start, count = gather(problem, problem.recordings[0]).guess.states[0], len(problem.model.bodies)
@@ -332,7 +333,7 @@ def home_pose(problem: Problem, initial: Initial) -> Initial:
 
 
 def at_guesses(problem: Problem, found: Sequence[ca.SX], given: Sequence[ca.SX]) -> list[ca.SX]:
-    """Expressions of ``given`` with Parameters at their initial values."""
+    """Evaluate expressions of ``given`` with Parameters at their initial values."""
     others, values = parameters_in(found, "the model", ignore=given), problem.guess_on()
     numbers = ca.DM([values[p.name] for p in others])
     return list(ca.substitute(list(found), [stacked(others)], [ca.SX(numbers)]))

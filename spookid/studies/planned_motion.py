@@ -32,7 +32,7 @@ PLANNED = "planned"
 
 
 def planned_recording(problem: Problem, t: Array, motion: Array, initial: Initial = None) -> Recording:
-    """Signals of all sensors along a motion, at the problem's initial values and without noise, and those of motors.
+    """Compute noise-free signals of all sensors and motors for a motion, at the problem's initial values.
 
     Args:
         t: times, evenly spaced, (N,) [s].
@@ -104,7 +104,7 @@ def _standing(contacts: Sequence[Touch], t: Array) -> dict[str, Array]:
 
 
 def completed(problem: Problem, given: Recording) -> Recording:
-    """A planned motion with all signals of the problem: where some are missing, what the joints' positions ask for.
+    """Complete a planned motion: missing signals of the problem are computed from the joint positions.
 
     Args:
         given: a recording with all signals, or at least those of the positions of all joints, of a loop those of the

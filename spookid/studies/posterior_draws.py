@@ -54,7 +54,7 @@ class PosteriorDraws(Tabular):
         return len(self.values)
 
     def blocks(self, width: int = 80) -> list[Block]:
-        """A table of ranges, what is held, and what the draws cover."""
+        """Table of parameter ranges, and lists of fixed and covered parameters."""
         shares = (5, 50, 95)
         ranges = np.percentile(self.values, shares, axis=0).T
         rows = [
@@ -74,7 +74,7 @@ class PosteriorDraws(Tabular):
         return [self[i] for i in range(len(self))]
 
     def save(self, path: Path) -> None:
-        """Write draws with names, units, and what they cover: an NPZ file, or JSON.
+        """Write the draws with names, units and covered parameters to an NPZ or JSON file.
 
         Raises:
             ProblemError: for another ending, or if the file cannot be written.

@@ -46,7 +46,7 @@ FITS = 2 * math.ceil(_FAR / _RISE)
 
 @dataclass(frozen=True)
 class ProfilePoint(Listed):
-    """The fit with the parameter held."""
+    """One fit of a profile, with the parameter fixed at a value."""
 
     value: float
     cost: float
@@ -88,7 +88,8 @@ class Profile(Tabular):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The likelihood-ratio 95 % interval: an end is the bound if that comes first, infinite if none was found."""
+        """Likelihood-ratio 95 % interval; an end is a bound if the profile reaches it first, and infinite if none was
+        found."""
         return self._end(-1), self._end(1)
 
     @property
@@ -104,15 +105,14 @@ class Profile(Tabular):
 
     @property
     def holds(self) -> bool:
-        """True if the fits converged and the linearized interval is within 10 % of its width the likelihood-ratio
-        one."""
+        """True if all fits converged and both intervals agree within 10 % of their width."""
         low, high = self.interval
         centered = abs(high + low - 2 * self.estimate) < 0.1 * (high - low) < math.inf
         return self.converged and centered and abs(self.ratio - 1) < 0.1
 
     @property
     def verdict(self) -> str:
-        """What the interval says, in a sentence."""
+        """Conclusion about the interval, in a sentence."""
         if not self.converged:
             return "No verdict: a fit did not converge."
         center, how, end = self._center, "costs less", "minimum"
@@ -135,7 +135,7 @@ class Profile(Tabular):
 
     @property
     def row(self) -> tuple[str, str, str]:
-        """Of a table of both intervals."""
+        """Row of a table of both intervals."""
         return labelled(self.name, self.unit), interval_words(self.linear), interval_words(self.interval)
 
     def blocks(self) -> Sequence[Block]:
@@ -179,7 +179,7 @@ class Profile(Tabular):
 
 
 def interval_words(ends: tuple[float, float]) -> str:
-    """``[low, high]``, a dash if it is unknown."""
+    """Format an interval as ``[low, high]``, or a dash if it is unknown."""
     return "-" if any(map(math.isnan, ends)) else f"[{number(ends[0], 5)}, {number(ends[1], 5)}]"
 
 
@@ -191,7 +191,8 @@ def profile(
     solution: Solution | None = None,
     sides: Sequence[ProfilePoint] = (),
 ) -> Profile:
-    """Refit ``problem`` with the parameter ``name`` held at values on both sides of its estimate in ``solution``.
+    """Compute the likelihood profile of the parameter ``name``: refits with it fixed at values on both sides of its
+    estimate.
 
     The fits have the estimator and the samples that the solution has chosen.
 
@@ -214,7 +215,7 @@ def profile(
 
 
 def side(problem: Problem, name: str, fit: Fit, solution: Solution, way: int) -> tuple[ProfilePoint, ...]:
-    """Points of one side of a profile, below (−1) or above (1) the estimate; arguments and errors as of ``profile``."""
+    """Compute one side of a profile, below (−1) or above (1) the estimate; arguments and errors as of ``profile``."""
     walk = _begun(problem, name, fit, solution)
     walk.go(way)
     return tuple(walk.points[1:])
@@ -286,7 +287,7 @@ class _Walk:
 
     @cached_property
     def scale(self) -> float:
-        """s² of the parameter; of one at a bound or without an error the mean of the others'."""
+        """Residual variance s² for the parameter; at a bound or without an error the mean of the others."""
         known, factors = self.solution.sensitivities, raised(self.solution)
         if math.isfinite(self.center.log_likelihood):
             squares = {name: factor**2 for name, factor in factors.items()}
@@ -301,7 +302,7 @@ class _Walk:
         return self.solution.cost.total / max(size.residuals - size.states - size.parameters, 1)
 
     def go(self, side: int) -> None:
-        """Away from the estimate until ζ is large or a bound is met."""
+        """Add points from the estimate to one side until ζ is large or a bound is reached."""
         bound, known = self.ends[side > 0], self.known
         step = _RISE * known.std_err if known.std_err > 0 and math.isfinite(known.std_err) else 0.0
         step = step or 0.1 * (abs(known.estimate) or abs(self.problem.guess[known.name]) or 1.0)

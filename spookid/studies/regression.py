@@ -77,15 +77,15 @@ class Regression(Tabular):
 
     @property
     def apart(self) -> Array:
-        """Regression less fit over the root of the sum of both squared errors, (n,); the same data are in both, so that
-        two that agree differ by less than that lets expect. NaN where one has no error."""
+        """Difference of regression and fit over the root of the sum of both squared errors, (n,). Both use the same
+        data, so that they usually differ by less than one; NaN without an error."""
         if not self.fit:
             return np.full(len(self.names), np.nan)
         other = np.array([[one.estimate, one.std_err] for one in self.fit]).reshape(-1, 2)
         return np.asarray((self.estimates - other[:, 0]) / np.hypot(self.std_errs, other[:, 1]))
 
     def beside(self, solution: Solution) -> Regression:
-        """The same with what a fit has found of each.
+        """The same regression, with the estimates of a fit for comparison.
 
         Raises:
             ProblemError: if the solution does not know a parameter.
@@ -93,7 +93,7 @@ class Regression(Tabular):
         return replace(self, fit=tuple(solution(formula) for formula in self.formulas))
 
     def errors_on(self, problem: Problem) -> Array:
-        """Root mean square of what its estimates leave of the rows of other recordings, filtered alike, (m,).
+        """Root mean square residuals of its estimates on other recordings with the same filter, (m,).
 
         Args:
             problem: of the same model, with those recordings.
@@ -112,7 +112,7 @@ class Regression(Tabular):
         return errors([Rows(left + slopes @ at, slopes) for left, slopes in balances.linear(every=True)])
 
     def blocks(self) -> Sequence[Block]:
-        """Title, estimates beside those of the fit, what is left of each row, and remarks."""
+        """Title, estimates beside those of the fit, residuals of each equation, and remarks."""
         rows, kind = [], "base parameter" if self.unknowns == "base" else "parameter"
         for i, name in enumerate(self.names):
             own = uncertain(float(self.estimates[i]), float(self.std_errs[i]))
@@ -133,7 +133,7 @@ class Regression(Tabular):
         return [title, Table(heads, rows, left=(3, 4)), left, *remarks]
 
     def records(self) -> Sequence[dict[str, Any]]:
-        """A row for each parameter; what a fit has found is NaN if there is none."""
+        """One row per parameter; values of the fit are NaN without one."""
         fits = self.fit or [Value(math.nan, math.nan)] * len(self.names)
         return [
             {"parameter": name, "estimate": float(self.estimates[i]), "std_err": float(self.std_errs[i])}

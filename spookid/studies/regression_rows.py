@@ -41,7 +41,7 @@ _ORDER = 4
 
 
 class Rows(NamedTuple):
-    """Of a balance along one recording, N instants or intervals."""
+    """Regression equations of a balance along one recording, at N instants or intervals."""
 
     left: Array
     """What is left of it where all unknowns are zero, or at their values, (N, m)."""
@@ -60,7 +60,7 @@ class Filter:
     """Between samples [s]."""
 
     def derivatives(self, values: Array) -> list[Array]:
-        """Smooth values, their first and second derivatives, of columns (N, n)."""
+        """Smoothed values and first and second derivatives of columns (N, n)."""
         if self.name == "savgol":
             return [self._savgol(values, i) for i in range(3)]
         smooth = self.smooth(values)
@@ -76,7 +76,8 @@ class Filter:
 
     @property
     def window(self) -> int:
-        """Samples of Savitzky's and Golay's polynomials (Schafer, IEEE Signal Processing Magazine 28, 2011, eq. 12)."""
+        """Window length of the Savitzky–Golay filter in samples (Schafer, IEEE Signal Processing Magazine 28, 2011, eq.
+        12)."""
         share = 2 * self.cutoff * self.interval
         return max(2 * round(((_ORDER + 1) / share + 4.6) / 3.2) + 1, _ORDER + 1)
 
@@ -126,7 +127,7 @@ class Balances:
         return ("energy",) if self.balance == "energy" else tuple(self.regressor.joints.names)
 
     def linear(self, every: bool = False) -> list[Rows]:
-        """Rows in the quantities of the regressor, of each recording.
+        """Equations of each recording, linear in the quantities of the regressor.
 
         Args:
             every: True for rows at every sample; else at those that are nearly uncorrelated.
@@ -139,7 +140,7 @@ class Balances:
         return found
 
     def in_parameters(self, free: Array, every: bool = False) -> list[Rows]:
-        """Rows at values of the free Parameters, (n,), and their slopes with these; as ``linear``."""
+        """Equations at values of the free Parameters, (n,), and their derivatives; otherwise like ``linear``."""
         function, others = self._function
         found = []
         for run in self._runs:
@@ -217,7 +218,7 @@ def _encoders(problem: Problem) -> list[Channel]:
 
 
 def check_balanced(problem: Problem, study: str) -> None:
-    """Refuse a problem whose forces do not follow from the motion of its joints.
+    """Refuse a problem whose forces cannot be computed from the motion of its joints.
 
     Args:
         study: what it is for, with its article.
@@ -236,7 +237,7 @@ def check_balanced(problem: Problem, study: str) -> None:
 
 
 def check_shown(problem: Problem, study: str) -> None:
-    """Refuse a problem with forces that no motion of its joints shows.
+    """Refuse a problem with forces that do not affect its joint motion.
 
     Raises:
         ProblemError: for joints that turn in space, friction that depends on loads, parameters of single recordings.

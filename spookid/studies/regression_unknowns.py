@@ -30,13 +30,14 @@ _LAGS = 4
 
 
 def errors(rows: Sequence[Rows]) -> Array:
-    """Root mean square of what is left of each row, (m,)."""
+    """Root mean square residual of each equation, (m,)."""
     left = np.concatenate([one.left for one in rows])
     return np.array([rms(column) for column in left.T])
 
 
 def linear(rows: Sequence[Rows]) -> tuple[Grouping, Array, Array, list[Rows]]:
-    """Which columns are independent, their coefficients, the spread of each row, and what is left with the slopes."""
+    """Solve the linear regression: independent columns, coefficients, residual deviation of each equation, and
+    residuals with slopes."""
     grouping = regrouped(np.vstack([one.slopes.reshape(-1, one.slopes.shape[2]) for one in rows]))
     chosen = [Rows(one.left, one.slopes[:, :, list(grouping.kept)]) for one in rows]
     left = list(chosen)
@@ -57,8 +58,7 @@ def _solved(rows: Sequence[Rows], weights: Array) -> Array:
 
 
 def spread(rows: Sequence[Rows]) -> Array:
-    """Of each row, with the degrees of freedom that unknowns have taken; a row that is explained exactly has next to
-    none."""
+    """Residual deviation of each equation, corrected for the degrees of freedom; nearly zero for an exact fit."""
     found, count = errors(rows), sum(one.left.size for one in rows)
     free = max(count - rows[0].slopes.shape[2], 1)
     found *= math.sqrt(count / free)
@@ -66,7 +66,7 @@ def spread(rows: Sequence[Rows]) -> Array:
 
 
 def covariance(rows: Sequence[Rows], weights: Array, known: Array | None = None) -> Array:
-    """H⁻¹ (S + P) H⁻¹ with S of scores that are correlated over some rows, and P the prior; NaN where not
+    """Sandwich covariance H⁻¹ (S + P) H⁻¹, with S of autocorrelated scores and P the prior; NaN where not
     identifiable."""
     n = rows[0].slopes.shape[2]
     prior = np.zeros((n, n)) if known is None else known
@@ -90,7 +90,7 @@ def covariance(rows: Sequence[Rows], weights: Array, known: Array | None = None)
 
 
 def augmented(rows: Sequence[Rows], weights: Array, prior: Array, slopes: Array) -> Rows:
-    """One below the other, weighted, those of priors last."""
+    """Stack the weighted equations, those of priors last."""
     n = slopes.shape[1]
     left = [(one.left / weights).ravel() for one in rows]
     columns = [(one.slopes / weights[:, None]).reshape(-1, n) for one in rows]
@@ -98,7 +98,7 @@ def augmented(rows: Sequence[Rows], weights: Array, prior: Array, slopes: Array)
 
 
 def in_base(balances: Balances) -> dict[str, Any]:
-    """Combinations of quantities that rows are linear in: fields of a ``Regression``.
+    """Results in base parameters, in which the equations are linear: fields of a ``Regression``.
 
     Raises:
         ProblemError: if nothing that acts is known in size.
@@ -144,7 +144,7 @@ Beliefs: TypeAlias = Callable[[Array], tuple[Array, Array]]
 
 
 def in_declared(balances: Balances) -> dict[str, Any]:
-    """The problem's Parameters, with their bounds and priors: fields of a ``Regression``.
+    """Results in the problem's Parameters, with bounds and priors: fields of a ``Regression``.
 
     Raises:
         ProblemError: if none is free, or the least squares do not converge.
@@ -241,7 +241,7 @@ def _rows_of(balances: Balances, weights: Array, beliefs: Beliefs) -> Callable[[
 
 
 def beliefs_of(problem: Problem, free: Sequence[ca.SX]) -> Beliefs:
-    """What is known of free Parameters beforehand."""
+    """Priors of the free Parameters."""
     symbols, guess = ca.vertcat(*free), problem.guess_on()
     rows = stacked(belief.row for belief in priors(problem))
     fixed = [p for p in problem.parameters if not any(p is one for one in free)]

@@ -60,7 +60,7 @@ def simulate(
     substeps: int | None = None,
     progress: Progress | None = None,
 ) -> Recording:
-    """Step the mechanism forward; arguments, result and errors are those of ``Problem.simulate``.
+    """Simulate the mechanism forward in time; arguments, result and errors are those of ``Problem.simulate``.
 
     With ``Variational()`` and smooth friction each step is divided until the motion converges to 1e-6 m and rad
     (``stepping.exact``), into 256 parts at most. A RuntimeWarning reports that this is not enough, or that the
@@ -135,13 +135,14 @@ class _March:
 
     @cached_property
     def values(self) -> dict[str, float]:
-        """Of the parameters as they were declared, in this recording."""
+        """Values of the declared Parameters in this recording."""
         recordings = self.problem.recordings
         return self.problem.guess_on(recordings[self.recording].name if recordings else None)
 
     @cached_property
     def held(self) -> Array:
-        """Contacts as a staggered step takes them: 1 for each that holds from a step to the next, (N − 1, n_c)."""
+        """Flags of holding contacts for a staggered step: 1 if a contact holds from a step to the next, (N − 1,
+        n_c)."""
         model = self.problem.model
         if not self.problem.stepper.staggered:
             check_schedules(model, self.problem.stepper.name, self.problem.stepper.refuses)
@@ -162,7 +163,7 @@ class _March:
         return acting_within(self.source, self._acting, self.steps)
 
     def place(self, step: int) -> str:
-        """What messages add to a step: its recording, if there are several, and its time."""
+        """Description of a step for messages: its recording, if there are several, and its time."""
         several = len(self.problem.recordings) > 1
         of = f" of recording {self.problem.recordings[self.recording].name!r}" if several else ""
         return f"{of} (t = {self.steps.times()[step]:.6g} s)"
@@ -173,12 +174,12 @@ class _March:
         return self.problem.stepper.staggered and self.problem.model.holding.takes_inputs
 
     def constants(self, substeps: int = 1) -> tuple[Constant, ...]:
-        """A number for every symbol of a substep."""
+        """Values of all symbols of a substep."""
         shared = numbers(self.problem.with_(step=self.problem.step / substeps), self.settings, self.widths)
         return (*shared, *chosen_numbers(self.problem, self.problem.guess, self.recording))
 
     def divided(self, substeps: int) -> Array:
-        """States at the steps with so many substeps of each, (N, 13 n_b).
+        """States at the steps, with a given number of substeps per step, (N, 13 n_b).
 
         Raises:
             StepFailedError: with the states and the number of the step that failed.
@@ -211,7 +212,7 @@ class _March:
         return contiguous(np.hstack([inputs, random]))
 
     def refined(self) -> Refined:
-        """States at the steps in continuous time, those of each as many as it takes.
+        """States at the steps, with substeps refined until the states converge.
 
         Raises:
             StepFailedError: if a step has no solution.
@@ -280,7 +281,7 @@ def _recording(
 
 
 def announced(label: str, step: float, progress: Progress | None) -> Progress:
-    """A progress that warns, by a RuntimeWarning, of steps [s] that are going to take long."""
+    """Progress wrapper that issues a RuntimeWarning before a long simulation."""
 
     def along(steps: Iterable[int]) -> Iterator[int]:
         assert isinstance(steps, Sequence)

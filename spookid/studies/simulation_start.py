@@ -40,7 +40,7 @@ standard deviations of signals, of both where a signal is called like a joint. N
 
 
 def noise_sizes(problem: Problem, noise: Noises) -> dict[str, float] | None:
-    """Noise by the names of coordinates, and of signals by ``measured_noise``; None if nothing is random."""
+    """Noise by names of coordinates and signals (``measured_noise``); None if no noise is simulated."""
     if noise is None:
         return None
     known = {freedom.label for freedom in problem.model.freedoms} | {o.signal for o in problem.channels}
@@ -51,7 +51,7 @@ def noise_sizes(problem: Problem, noise: Noises) -> dict[str, float] | None:
 
 
 def given_sizes(problem: Problem, noise: Noises) -> dict[tuple[str, str], float]:
-    """Noise by kind and name, whatever the problem has; noise that is given by name counts for both kinds."""
+    """Return given noise by kind and name; a name applies to both process and measurement noise."""
     if isinstance(noise, Solution):
         return {(n.kind, m): n.density if n.kind == "disturbance" else n.std for n in noise.noise for m in n.names}
     for name, size in (noise or {}).items():
@@ -63,14 +63,14 @@ def given_sizes(problem: Problem, noise: Noises) -> dict[tuple[str, str], float]
 
 
 def random_impulses(problem: Problem, sizes: Mapping[str, float], steps: int, rng: np.random.Generator) -> Array:
-    """Random impulses of each step, (N − 1, n_s + 6 n_free) [N m s, N s]."""
+    """Draw the process-noise impulses of each step, (N − 1, n_s + 6 n_free) [N m s, N s]."""
     names = disturbance_names(problem.model)
     deviations = np.sqrt(problem.step) * np.array([sizes.get(name, 0.0) for name in names])
     return np.asarray(deviations * rng.standard_normal((steps, len(names))))
 
 
 def values_of(problem: Problem, parameters: Parameters) -> dict[str, float]:
-    """Numbers of parameters by name; raises ProblemError for what is none of the problem's, or no number."""
+    """Check values of parameters by name; raises ProblemError for unknown names and for values that are not numbers."""
     given = parameters.values if isinstance(parameters, Solution) else dict(parameters or {})
     known = problem.parameter_set.known
     for name in given:
@@ -83,7 +83,7 @@ def values_of(problem: Problem, parameters: Parameters) -> dict[str, float]:
 
 
 def step_grid(problem: Problem, duration: float | None, measured: Grid | None) -> Grid:
-    """The steps of a simulation: those of the recording, or of ``duration`` [s] from its start.
+    """Return the steps of a simulation: those of the recording, or of ``duration`` [s] from its start.
 
     Raises:
         ProblemError: for no duration, or one that is too short.
@@ -101,7 +101,7 @@ def step_grid(problem: Problem, duration: float | None, measured: Grid | None) -
 
 
 def starting_state(problem: Problem, initial: Initial, recording: int) -> Array:
-    """The state (13 n_b,) that is asked for, with loops closed; raises ProblemError as ``simulate``."""
+    """Return the requested initial state (13 n_b,), with loops closed; raises ProblemError as ``simulate``."""
     bodies = len(problem.model.bodies)
     if isinstance(initial, Solution):
         initial = initial.trajectories[recording].q[0], initial.trajectories[recording].v[0]

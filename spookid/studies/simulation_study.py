@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Comparison(Tabular):
-    """A simulated motion of N steps, n_b bodies, n_o observed signals and n_u inputs, and what was measured then."""
+    """Simulated motion of N steps, n_b bodies, n_o observed signals and n_u inputs, beside the measurements."""
 
     name: str
     """The recording's, or the problem's if there is none."""
@@ -75,7 +75,7 @@ class Comparison(Tabular):
         return f"<Comparison on {self.name!r}: {quantity(self.duration, 's', 6)}{', failed' if self.failure else ''}>"
 
     def blocks(self) -> Sequence[Block]:
-        """Title, a row for each signal, and why it ended early."""
+        """Title, a row for each signal, and the reason if the simulation ended early."""
         rows = [(one["signal"], quantity(one["rms"], superscripts(one["unit"]))) for one in self.records()]
         ended = [f"It ended early: {self.failure}"] if self.failure else []
         title = f"{self.name}, simulated for {quantity(self.duration, 's', 6)}"
@@ -98,17 +98,17 @@ class Comparison(Tabular):
 
     @property
     def nearest(self) -> Array:
-        """``predicted``, each angle on the branch that is nearest to what was observed, (N, n_o)."""
+        """Predicted signals with each angle shifted by whole turns to the observed one, (N, n_o)."""
         return beside(self.predicted, self.observed, self.periods)
 
     @property
     def rms(self) -> dict[str, float]:
-        """Root mean square difference to what was measured, by signal; NaN where nothing was."""
+        """Root mean square difference to the measurement, by signal; NaN without a measurement."""
         differences = self.nearest - self.observed
         return {signal: rms(differences[:, i]) for i, signal in enumerate(self.signals)}
 
     def recording(self) -> Recording | None:
-        """The simulated signals and the inputs as a recording; None for a single step, which is no recording."""
+        """The simulated signals and the inputs as a recording; None for a single step."""
         if len(self.t) < 2:
             return None
         signals = {signal: self.predicted[:, i] for i, signal in enumerate(self.signals)}
@@ -230,8 +230,8 @@ def _initial(problem: Problem, solution: Solution | None, index: int) -> Initial
 
 
 def answer(job: Job, problem: Problem, values: Mapping[str, float], comparisons: Sequence[Comparison]) -> Answer:
-    """With the files ``trajectory.npz``, ``simulation.png`` and one CSV file a recording, with the simulated signals
-    and the inputs.
+    """Answer of the study, with ``trajectory.npz``, ``simulation.png`` and a CSV file of simulated signals and inputs
+    per recording.
 
     Args:
         values: the parameters that were used, all of them.
@@ -327,7 +327,7 @@ def _file_names(comparisons: Sequence[Comparison]) -> list[str]:
 
 
 def figure(comparisons: Sequence[Comparison], title: str) -> Figure:
-    """Signals over time beside what was measured: a column a recording."""
+    """Draw simulated and measured signals over time, with a column for each recording."""
     from spookid.report import plots
 
     failed = {c.name: f"{c.name}, not solved after {number(float(c.t[-1]))} s" for c in comparisons if c.failure}

@@ -36,7 +36,7 @@ _ERRORS = 1.0
 
 
 def basins(sweep: Sweep) -> tuple[Basin, ...]:
-    """Starts that ended at one minimum together, the best first, then those that did not converge."""
+    """Starts grouped by the minimum at which they ended, the best first, then those that did not converge."""
     groups: list[list[SweepPoint]] = []
     for point in sorted(sweep.points, key=_rank):
         alike = (group for group in groups if point.converged and _same(group[0], point))
@@ -95,7 +95,7 @@ def _worse(point: SweepPoint, best: SweepPoint) -> str:
 
 
 def planned(source: Source, count: int, seed: int) -> Plan:
-    """So many starts of a problem.
+    """Create several starts of a problem.
 
     Raises:
         ProblemError: for fewer than two, an invalid seed, or initial values that cannot be drawn.
@@ -112,7 +112,7 @@ def planned(source: Source, count: int, seed: int) -> Plan:
 def searched(
     plan: Plan, folder: Path | None, jobs: int | None, executor: Executor | None, seen: Seen
 ) -> tuple[dict[str, float], tuple[Basin, ...]]:
-    """Initial values of the best start, and where all ended.
+    """Return the initial values of the best start, and the results of all.
 
     Args:
         folder: where starts are kept as they are solved; None keeps none.
@@ -138,8 +138,8 @@ def from_starts(
     callback: Callback | None,
     warm_start: object,
 ) -> Solution:
-    """The best of so many starts, solved one after another in this process, with where all ended. If Ctrl-C comes after
-    the first, the best of those that had ended, marked as interrupted.
+    """Solve several starts one after another in this process, and return the best with all results. After Ctrl-C, the
+    best of the finished starts is returned, marked as interrupted.
 
     Args:
         callback: called with every accepted iterate of each start.

@@ -30,7 +30,7 @@ Line = tuple[str, Sequence[SweepPoint], dict[str, Any]]
 
 
 def figures(sweep: Sweep) -> list[Figure]:
-    """One for every combination of the values of the third and further axes."""
+    """One figure for every combination of values of the third and further axes."""
     first, further = sweep.axes[:2], sweep.axes[2:]
     result = []
     for values in grid_points(further):

@@ -45,7 +45,7 @@ class Axis:
 
     @property
     def is_logarithmic(self) -> bool:
-        """True if the values are rather multiples of each other than evenly spaced."""
+        """True if the values are closer to geometric than to even spacing."""
         if not self.is_numeric or len(self.values) < 3:
             return False
         values = np.sort(np.array(self.values, dtype=np.float64))
@@ -56,7 +56,7 @@ class Axis:
 
 
 def axis(text: str) -> Axis:
-    """The axis that ``NAME=a:b:n``, ``NAME=a:b:nlog`` or ``NAME=a,b,c`` describes.
+    """Parse an axis ``NAME=a:b:n``, ``NAME=a:b:nlog`` or ``NAME=a,b,c``.
 
     Raises:
         ProblemError: if the text is none of these.
@@ -87,7 +87,7 @@ def axis(text: str) -> Axis:
 
 
 def axes_of(over: Mapping[str, Iterable[AxisValue]] | Sequence[Axis]) -> tuple[Axis, ...]:
-    """Axes from a mapping of names to values, or as they are.
+    """Convert a mapping of names to values into axes; axes are returned unchanged.
 
     Raises:
         ProblemError: for no axis, an axis without values, one value twice on an axis, or two axes of one name.
@@ -115,8 +115,8 @@ def grid_points(axes: Sequence[Axis]) -> list[dict[str, AxisValue]]:
 
 
 def from_neighbours(axes: Sequence[Axis]) -> list[dict[int, int | None]]:
-    """Numbers of all points of a grid, in groups one after another, each with that of the neighbour, of an earlier
-    group, that it begins from; None: from none.
+    """Order of all points of a grid in successive groups, each point with its neighbour in an earlier group from which
+    it starts, or None.
 
     Along an axis of numbers the middle comes first, then the middles of both halves, and so on, so that groups grow.
     Points that differ in a text, or in the number of a random start, are no neighbours.
@@ -193,7 +193,7 @@ class SweepPoint(Listed):
 
     @property
     def converged(self) -> bool:
-        """True if it can be relied on."""
+        """True if the solve at this point converged."""
         return self.status is Status.CONVERGED
 
     @property
@@ -203,7 +203,7 @@ class SweepPoint(Listed):
 
     @property
     def place(self) -> str:
-        """Where in the grid it is, in words."""
+        """Coordinates of the point in the grid, as text."""
         return ", ".join(f"{name} = {word(value)}" for name, value in self.values.items())
 
 
@@ -236,7 +236,7 @@ class Sweep(Tabular):
 
     @property
     def estimated(self) -> dict[str, str]:
-        """Units of the parameters that are estimated at one point at least, by name."""
+        """Units, by name, of parameters that are estimated at one point at least."""
         estimates = [estimate for point in self.points for estimate in point.parameters.values()]
         return {estimate.name: estimate.unit for estimate in estimates if not estimate.fixed}
 
@@ -247,7 +247,7 @@ class Sweep(Tabular):
         return bool(solved) and all(math.isfinite(point.log_likelihood) for point in solved)
 
     def unit(self, name: str) -> str:
-        """Unit of an axis; empty if it has none."""
+        """Unit of the axis; empty if it has none."""
         estimates = (point.parameters[name] for point in self.points if name in point.parameters)
         return _UNITS.get(name, "") or next((estimate.unit for estimate in estimates), "")
 
@@ -258,7 +258,7 @@ class Sweep(Tabular):
 
     @property
     def doubted(self) -> list[str]:
-        """Warnings of the first few points, and their number."""
+        """Warnings at the first few points that have any, and the number of such points."""
         doubts = [f"{point.place}: {notice}" for point in self.points for notice in point.notices]
         return [*doubts[:6], *([f"... and {len(doubts) - 6} more"] if len(doubts) > 6 else [])]
 
@@ -266,8 +266,7 @@ class Sweep(Tabular):
         return self.text(100)
 
     def text(self, width: int) -> str:
-        """Axes, outcome, iterations, cost, likelihood and estimates of every point, in as many blocks as ``width``
-        asks."""
+        """Table of axes, status, iterations, cost, likelihood and estimates of every point, split to fit ``width``."""
         blocks = self._blocks(width)
         return as_text(block.text(indent="  ") if isinstance(block, Table) else block for block in blocks)
 
@@ -305,7 +304,7 @@ class Sweep(Tabular):
         return {**point.values, **facts, "log_likelihood": point.log_likelihood, **estimates, **errors}
 
     def csv(self) -> str:
-        """A line for every point, numbers in full, empty where one is not known."""
+        """CSV text with one line per point in full precision, empty fields for unknown values."""
         names = list(self.estimated)
         costs = ["cost", "cost_state", "cost_observation", "cost_prior", "log_likelihood"]
         head = [one.name for one in self.axes] + ["status", "iterations", *costs]
@@ -321,7 +320,7 @@ class Sweep(Tabular):
 
 
 def word(value: AxisValue, digits: int = 6) -> str:
-    """A value of an axis in words."""
+    """Format a value of an axis as text."""
     return value if isinstance(value, str) else number(value, digits)
 
 
@@ -338,7 +337,7 @@ def _estimate(estimate: Estimate | None) -> str:
 def solve_point(
     problem: Problem, variant: Variant, values: Mapping[str, AxisValue], near: Mapping[str, float] | None = None
 ) -> SweepPoint:
-    """Solve a variant of ``problem`` at a point of the grid; whatever goes wrong is in the answer.
+    """Solve a variant of ``problem`` at a point of the grid; errors are stored in the answer.
 
     Args:
         near: estimates of a neighbour to begin from; if that does not converge, from the variant's own initial values.
@@ -360,8 +359,8 @@ def solve_point(
 def solved_at(
     problem: Problem, variant: Variant, values: Mapping[str, AxisValue], callback: Callback | None = None
 ) -> tuple[SweepPoint, Solution | None]:
-    """The answer at a point and the solution, if there is one; both may be interrupted. What a callback raises goes
-    on."""
+    """Return the answer at a point and the solution, if there is one; both may be interrupted. Exceptions of the
+    callback propagate."""
     try:
         changed, backend, options = variant.at(values, problem).posed(problem)
         s = solve(changed, backend, options, callback)

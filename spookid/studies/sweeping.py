@@ -71,7 +71,7 @@ class Plan:
     axes: tuple[Axis, ...]
 
     def sweep(self, points: tuple[SweepPoint, ...]) -> Sweep:
-        """What was planned, with the points that are known."""
+        """The sweep, with the points that are solved so far."""
         problem, variant = self.source.problem, self.source.variant
         first = next(iter(grid_points(self.axes)))
         changed, _, _ = variant.at(first, problem).posed(problem)
@@ -81,7 +81,7 @@ class Plan:
         return Sweep(problem.name, self.axes, points, variant, versions(), told)
 
     def settled(self) -> Plan:
-        """The same with the estimator and the samples that a fit without the axes chooses for all points."""
+        """The same plan with the estimator and outliers of a fit without the axes, for all points."""
         posed, backend, options = self.source.posed
         if not posed.estimates_noise or {"state_weight", "estimator"} & {one.name for one in self.axes}:
             return self
@@ -90,7 +90,7 @@ class Plan:
 
 
 def plan(source: Source, axes: tuple[Axis, ...]) -> Plan:
-    """A plan whose points the problem accepts.
+    """Create a plan after checking its points with the problem.
 
     Raises:
         ProblemError: for the first that it does not, or a problem that has nothing to fit.
@@ -104,7 +104,7 @@ def plan(source: Source, axes: tuple[Axis, ...]) -> Plan:
 
 
 def run_sweep(plan: Plan, store: Store | None, jobs: int | None, executor: Executor | None, seen: Seen) -> Sweep:
-    """Solve the points of a plan that the store does not hold.
+    """Solve all points of a plan that are not in the store.
 
     Args:
         jobs: worker processes; None: as many as there are processors.
@@ -156,14 +156,14 @@ def _work(source: Source, values: Mapping[str, AxisValue], near: Mapping[str, fl
 
 @dataclass(frozen=True)
 class Store:
-    """The points in a folder that belong to one problem, its variant and these versions."""
+    """Store of solved points in a folder, for one problem, variant and set of versions."""
 
     folder: Path
     identity: str
     """Digest of all that the points depend on beside their own values."""
 
     def get(self, values: Mapping[str, AxisValue]) -> SweepPoint | None:
-        """The point if it was solved before, as it was."""
+        """Return the stored point, or None."""
         try:
             tree = msgspec.json.decode(self._path(values).read_bytes())
             return _point_of(tree, values) if tree["identity"] == self.identity else None
@@ -171,7 +171,7 @@ class Store:
             return None  # a file that is missing or damaged is a point to solve again
 
     def put(self, point: SweepPoint) -> None:
-        """Keep a point, unless it failed: then a later run tries again."""
+        """Store a point unless it failed; failed points are solved again by a later run."""
         if point.status is not None:
             tree = {"schema": SCHEMA, "identity": self.identity, **point_tree(point)}
             folders.write(self._path(point.values), tree)
@@ -184,7 +184,7 @@ class Store:
 
 
 def point_tree(point: SweepPoint) -> dict[str, Any]:
-    """A point as a file has it."""
+    """Convert a point to the structure that its file contains."""
     tree = asdict(point)
     return {**tree, "cost": {"total": point.cost.total, **tree["cost"]}}
 
@@ -281,7 +281,7 @@ def run(
 
 
 def answer(sweep: Sweep, complete: bool = True) -> Answer:
-    """With ``sweep.csv``, ``sweep.txt`` and figures, if it is complete."""
+    """Answer of the study, with ``sweep.csv``, ``sweep.txt`` and figures if all points are solved."""
     from spookid.studies import sweep_plot  # Matplotlib takes a while to load
 
     figures = sweep_plot.figures(sweep) if complete else []

@@ -54,7 +54,7 @@ _PART = 0.1
 
 
 class Fit(Protocol):
-    """What studies fit by, as ``Job.fit`` does."""
+    """Function with which studies fit a problem, like ``Job.fit``."""
 
     def __call__(self, problem: Problem, near: Solution | None = None, doing: str = "", hold: bool = False) -> Solution:
         """Solve a problem, from a solution near by if there is one, whose noise is held if that is asked for."""
@@ -71,7 +71,7 @@ def fitting(backend: str = "lm", options: Mapping[str, Any] = MappingProxyType({
 
 @dataclass(frozen=True)
 class Chosen:
-    """What a fit has chosen of a problem, in texts and numbers: other fits compare with it only if they share it."""
+    """Estimator and outliers that a fit has chosen: results are comparable only if they share them."""
 
     estimator: str
     """"noise" or "hard"; empty where there was no choice."""
@@ -85,14 +85,14 @@ class Chosen:
 
     @classmethod
     def by(cls, solution: Solution) -> Chosen:
-        """By the fit of a solution."""
+        """Read the choices from a solution."""
         choice = solution.choice
         known = {} if choice is None else choice.correlation_times
         outliers, widths = tuple(solution.outliers), widths_of(solution)
         return cls(choice.estimator if choice else "", dynamics(solution), outliers, known, widths)
 
     def posed(self, problem: Problem) -> Problem:
-        """The problem with that estimator, where its stepper has it, and with these samples."""
+        """Apply the chosen estimator, if the stepper supports it, and the chosen samples to a problem."""
         estimator = self.estimator or ("noise" if problem.chooses_estimator else problem.estimator)
         if estimator == "hard" and not (problem.estimates_noise and DETERMINISTIC not in problem.scheme.refuses):
             estimator = "noise"
@@ -102,7 +102,7 @@ class Chosen:
         return of_same_samples(problem, self)
 
     def assumed(self, problem: Problem) -> dict[str, str]:
-        """What studies of a problem take for granted in words."""
+        """Assumptions of a study in words."""
         return assumed(problem) | ({"Estimator": self.words} if self.estimator else {})
 
 
@@ -112,8 +112,7 @@ def is_hard(solution: Solution) -> bool:
 
 
 def raised(solution: Solution) -> dict[str, float]:
-    """By which factor the error of each parameter was raised to the scatter over blocks; without those at a bound,
-    whose white error is none."""
+    """Factor by which each standard error was raised to the block jackknife, without parameters at a bound."""
     known = solution.sensitivities
     factors = known.inflation if known.inflation.size else np.ones(len(known.names))
     pairs = zip(known.names, factors.tolist(), strict=True)
@@ -121,13 +120,13 @@ def raised(solution: Solution) -> dict[str, float]:
 
 
 def estimator_line(assumptions: Mapping[str, str]) -> list[str]:
-    """The estimator, as tables of studies show it below their title."""
+    """Sentence about the estimator, for the tables of studies."""
     return [f"Estimator: {assumptions['Estimator']}"] if "Estimator" in assumptions else []
 
 
 @dataclass(frozen=True)
 class Variant:
-    """What is to be changed about a problem before it is solved; texts and numbers only, so that it can travel."""
+    """Changes of a problem before it is solved, as texts and numbers that can be sent to workers."""
 
     settings: Mapping[str, AxisValue] = field(default_factory=dict)
     """The problem's own settings by name, ``backend``, and options of the solver."""
@@ -143,7 +142,7 @@ class Variant:
     """What a fit has chosen that all variants are to share."""
 
     def at(self, point: Mapping[str, AxisValue], problem: Problem) -> Variant:
-        """This variant at a point of a grid whose axes are settings and parameters of ``problem``.
+        """Return this variant at a point of a grid of settings and parameters of ``problem``.
 
         A parameter's name goes before that of an option of the solver.
 
@@ -211,7 +210,7 @@ def _checked(name: str, value: AxisValue, parameters: set[str]) -> AxisValue:
 def drawn(
     problem: Problem, start: float | str, seed: int, guesses: Mapping[str, float], held: Collection[str] = ()
 ) -> dict[str, float]:
-    """Initial values of a start, the same for the same seed; none for start 0, which has the problem's own.
+    """Draw the initial values of a start, reproducibly by seed; start 0 has the problem's own.
 
     Args:
         initial values: initial values that replace the problem's own.

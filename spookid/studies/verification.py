@@ -49,7 +49,7 @@ _SCHEMA = 1
 
 @dataclass(frozen=True, eq=False)
 class Card:
-    """What a fit found, in one file."""
+    """Card of a fit: its estimates, noise and information in one file."""
 
     problem: str
     """Name of the problem."""
@@ -111,7 +111,7 @@ class Card:
 
 @checked
 def card(problem: Problem, solution: Solution) -> Card:
-    """The card of a fit. ::
+    """Make the card of a fit. ::
 
         spookid.studies.card(problem, solution).save("arm.card.json")
 
@@ -167,7 +167,7 @@ def _hash(recording: Recording) -> str:
 
 @dataclass(frozen=True)
 class Change:
-    """What a log says of one parameter, if it alone has changed."""
+    """Estimated change of one parameter from a log, if no other parameter has changed."""
 
     name: str
     unit: str
@@ -182,7 +182,7 @@ class Change:
 
 @dataclass(frozen=True, eq=False)
 class Verification(Tabular):
-    """Whether a log agrees with a card."""
+    """Result of testing a log against a card."""
 
     problem: str
     recording: str
@@ -198,7 +198,7 @@ class Verification(Tabular):
 
     @property
     def strongest(self) -> Change:
-        """The parameter whose change explains most."""
+        """The most significant change of a parameter."""
         return max(self.changes, key=lambda one: abs(one.statistic))
 
     @property
@@ -241,7 +241,7 @@ class Verification(Tabular):
 
 @checked
 def verify(problem: Problem, known: Card, recording: Recording, false_alarms: float = FALSE_ALARMS) -> Verification:
-    """Test whether the parameters on a card describe another log, by a score test that refits none. ::
+    """Test whether the parameters of a card describe another log, by a score test without a new fit. ::
 
         found = spookid.studies.verify(problem, Card.load("arm.card.json"), Recording.from_csv("today.csv"))
         print(found.verdict)

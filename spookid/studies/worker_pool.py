@@ -209,7 +209,7 @@ class Cluster(Executor):
     def __init__(self, client: Any, address: str) -> None:
         self._client, self._executor = client, client.get_executor(pure=False)
         self._gone = ProblemError(
-            f"the Dask scheduler at {address} does not answer any more; the same command with a new scheduler continues"
+            f"the Dask scheduler at {address} is gone; the same command with a new scheduler continues the work"
         )
         self._running = weakref.WeakSet[Future[Any]]()
         threading.Thread(target=self._watch, daemon=True).start()

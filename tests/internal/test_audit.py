@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -450,7 +451,7 @@ def test_progress_names_the_step(
     assert main(["audit", write(FILE), "--step", "0.04"]) == 0
     shown = capsys.readouterr().err.split("\r")
     for step in ("0.04", "0.02", "0.01"):
-        assert f"swing, step {step} s: building" in shown
-        assert any(line.startswith(f"swing, step {step} s: iteration 1  cost ") for line in shown)
+        assert any(re.fullmatch(rf"swing,.* step {step} s: building", line) for line in shown)
+        assert any(re.match(rf"swing,.* step {step} s: iteration 1  cost ", line) for line in shown)
     assert main(["audit", "swing.py", "--quiet"]) == 0
     assert capsys.readouterr().err == ""

@@ -289,8 +289,8 @@ def test_a_difference_is_a_notice() -> None:
     first = fit(rod(recordings=[release(0, 1e-3)]), LevenbergMarquardt(), None)
     told = with_choice(choice, first, first.result)
     assert (
-        "Fits with estimated process noise and with deterministic dynamics disagree on J (4.1 sigma): an unmodelled "
-        "effect that is not white noise. Take half the step; if this stays, look at the residuals."
+        "Fits with estimated process noise and with deterministic dynamics disagree on J (4.1 sigma): an "
+        "unmodelled effect is not white noise. Take half the step; if this stays, look at the residuals."
     ) in told.notices
 
 
@@ -306,7 +306,7 @@ def test_a_measured_closed_loop_is_found() -> None:
     model = Model(bodies=[cart], joints=[slide], motors=motors, gravity=gravity(9.81))
     recording = Recording(t, {"qm": file["qm"].ravel(), "vir": vir, "one": np.ones(len(t))}, "EMPS")
     solution = Problem("emps", model, [recording], [HingeAngle(slide, "qm")], step=0.005).solve()
-    words = "EMPS is driven in closed loop (its input answers to what disturbs it)"
+    words = "EMPS is driven in closed loop (its input depends on the process noise)"
     assert solution.choice == Choice("noise", words)
     assert solution["M"].estimate == pytest.approx(95.11, rel=3e-3)
 

@@ -168,7 +168,7 @@ def test_without_a_payload_there_is_none(folder: Path, capsys: pytest.CaptureFix
     assert told.startswith("arm: no payload on flange within the errors, mass ")
     assert "nan" not in told
     assert spookid(folder, "empty.csv", "--verbose") == 0
-    assert "There is no payload within the" in capsys.readouterr().out
+    assert "The estimated payload is zero within" in capsys.readouterr().out
     assert spookid(folder, "empty.csv", "--known-mass", "0") == 0
     assert "calibrated with no payload" in capsys.readouterr().out
 
@@ -196,7 +196,7 @@ def test_another_arm_is_told(folder: Path) -> None:
     found = problem.payload(result, exchanged, "flange")
     assert not found.fits
     assert found.findings[0].code == "payload.misfit"
-    assert "does not fit this arm" in found.notices[0]
+    assert "does not fit the model of the arm" in found.notices[0]
     assert "payload.misfit" in found.blocks()[1]
     assert problem.payload(result, log, "flange").fits
 
@@ -248,7 +248,7 @@ def test_what_cannot_be_told_is_refused(folder: Path, capsys: pytest.CaptureFixt
         (lambda: problem.payload(result, log, "hand"), "no body 'hand'; it has pan, tilt, elbow, .* flange"),
         (lambda: problem.payload(result, log, "flange", known_mass=-1.0), "known mass is -1.0 kg; give"),
         (lambda: problem.payload(result, log, "flange", values={"K_pan": 1.0}), "'K_pan' is no parameter that each"),
-        (lambda: problem.payload(result, log.between(0, 0.5), "flange"), "leaves too little; give a longer one"),
+        (lambda: problem.payload(result, log.between(0, 0.5), "flange"), "removes too much; give a longer recording"),
         (lambda: pendulum().payload(result, log, "rod"), "lack|no signal"),
     ]
     for call, words in calls:

@@ -146,7 +146,7 @@ def test_assumptions_follow_the_settings() -> None:
     )
     free = problem.with_(state_weight=None, stepper=Variational(), step=0.02)
     assert assumed(free)["Stepper"] == "variational, step h = 0.02 s"
-    assert assumed(free)["Noise"].endswith("their sizes: theta estimated")
+    assert assumed(free)["Noise"].endswith("standard deviations: theta estimated")
     assert assumed(free.with_(estimator="hard"))["Estimator"].startswith("deterministic dynamics")
     assert assumed(free)["Friction"] == "no joint has dry friction"
 
