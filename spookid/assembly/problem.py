@@ -232,7 +232,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         began = time.perf_counter()
         from spookid.estimation.solving import answered, solve
 
-        problem, others = self._split(options)
+        problem, others = declared.split(self, options)
         if starts == 1:
             return answered(problem, solve(problem, backend, others, callback, warm_start), backend, others, began)
         from spookid.studies.starting import from_starts
@@ -244,7 +244,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         """The stages of ``solve``, whose arguments it has; ``plan.done(solution)`` shows the fits that were made."""
         from spookid.estimation.solving import planned
 
-        problem, others = self._split(options)
+        problem, others = declared.split(self, options)
         return planned(problem, backend, others)
 
     def questions(self) -> tuple[str, ...]:
@@ -259,7 +259,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         from spookid.studies.profiling import profile
         from spookid.studies.variants import fitting
 
-        problem, others = self._split(options)
+        problem, others = declared.split(self, options)
         return profile(problem, name, fitting(backend, others), solution)
 
     def crossvalidate(self, backend: str = "lm", **options: Any) -> CrossValidation:
@@ -268,7 +268,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         from spookid.studies.crossvalidation import crossvalidate
         from spookid.studies.variants import fitting
 
-        problem, others = self._split(options)
+        problem, others = declared.split(self, options)
         return crossvalidate(problem, fitting(backend, others))
 
     def base_parameters(self, recordings: Recording | Iterable[Recording] | None = None) -> BaseParameters:
@@ -361,8 +361,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return expected_errors(self, completed(self, planned), noise=noise, known=known)
 
     def regress(self, solution: Solution | None = None, **options: Any) -> Regression:
-        """Least squares on filtered derivatives, compared with a solution if one is given; see
-        ``spookid.studies.regress``."""
+        """Least squares on filtered derivatives, compared with a solution; see ``spookid.studies.regress``."""
         from spookid.studies.regression import regress
 
         return regress(self, solution, **options)
@@ -384,6 +383,11 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
         return f"<Problem {self.name!r}: {sizes(self)}>"
 
+    def _repr_html_(self) -> str:
+        from spookid.studies.drawing import with_drawing
+
+        return with_drawing(self)
+
     def blocks(self) -> Sequence[Block]:
         """Title, bodies, joints, sensors, parameters, recordings and settings; nothing is solved for them."""
         from spookid.report.conclusion import description
@@ -393,8 +397,3 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each parameter."""
         return declared.rows(self)
-
-    def _split(self, options: dict[str, Any]) -> tuple[Self, dict[str, Any]]:
-        """The problem with its own settings among the options, and the others."""
-        own = {name: value for name, value in options.items() if name in self.__dataclass_fields__}
-        return self.with_(**own), {name: value for name, value in options.items() if name not in own}
