@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import math
 import re
 import sys
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from xml.etree.ElementTree import fromstring
 
 import numpy as np
 import pytest
 from solutions import pendulum_problem, recording, solution
 
-from spookid import GROUND, Body, Hinge, Model, Motor, ProblemError, sweep
+from spookid import GROUND, Body, Hinge, Model, Motor, ProblemError, Recording, sweep
 from spookid.__main__ import main
 from spookid.studies import audit
 
@@ -61,6 +63,21 @@ def test_a_problem_shows_its_parameters_recordings_and_settings() -> None:
         "κ = 100",
     ):
         assert words in html
+
+
+def drawing(html: str) -> str:
+    """The picture above the tables of a problem."""
+    return base64.b64decode(html.partition("base64,")[2].partition('"')[0]).decode()
+
+
+@pytest.mark.parametrize("recordings", [[], [recording()]], ids=["declared", "measured"])
+def test_a_notebook_shows_bodies_and_joints_of_a_problem(recordings: list[Recording]) -> None:
+    html = pendulum_problem().with_(recordings=recordings)._repr_html_()
+    svg = drawing(html)
+    assert {node.tag.rpartition("}")[2] for node in fromstring(svg).iter()} >= {"svg", "path"}
+    assert "<!-- rod -->" in svg
+    assert "<!-- hinge -->" in svg
+    assert "<script" not in html
 
 
 def test_a_printed_solution_is_its_summary() -> None:

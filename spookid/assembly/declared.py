@@ -58,6 +58,12 @@ def normalized(problem: Problem) -> Iterator[tuple[str, Any]]:
         yield "model", with_torques(problem.model, problem.observations)
 
 
+def split(problem: Problem, options: Mapping[str, Any]) -> tuple[Problem, dict[str, Any]]:
+    """The problem with its own settings among the options, and the others."""
+    own = {name: value for name, value in options.items() if name in problem.__dataclass_fields__}
+    return problem.with_(**own), {name: value for name, value in options.items() if name not in own}
+
+
 def changed(problem: P, changes: dict[str, Any]) -> P:
     """A copy with other settings, which finds out again only what these may change; see ``Problem.with_``."""
     settings = problem.__dataclass_fields__

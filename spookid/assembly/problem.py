@@ -233,7 +233,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         began = time.perf_counter()
         from spookid.estimation.solving import answered, solve
 
-        problem, others = self._split(options)
+        problem, others = declared.split(self, options)
         if starts == 1:
             return answered(problem, solve(problem, backend, others, callback, warm_start), backend, others, began)
         from spookid.studies.starting import from_starts
@@ -245,7 +245,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         """List the stages of ``solve``, with the same arguments; ``plan.done(solution)`` shows which fits were made."""
         from spookid.estimation.solving import planned
 
-        problem, others = self._split(options)
+        problem, others = declared.split(self, options)
         return planned(problem, backend, others)
 
     def questions(self) -> tuple[str, ...]:
@@ -260,7 +260,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         from spookid.studies.profiling import profile
         from spookid.studies.variants import fitting
 
-        problem, others = self._split(options)
+        problem, others = declared.split(self, options)
         return profile(problem, name, fitting(backend, others), solution)
 
     def crossvalidate(self, backend: str = "lm", **options: Any) -> CrossValidation:
@@ -269,7 +269,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         from spookid.studies.crossvalidation import crossvalidate
         from spookid.studies.variants import fitting
 
-        problem, others = self._split(options)
+        problem, others = declared.split(self, options)
         return crossvalidate(problem, fitting(backend, others))
 
     def base_parameters(self, recordings: Recording | Iterable[Recording] | None = None) -> BaseParameters:
@@ -387,6 +387,11 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
         return f"<Problem {self.name!r}: {sizes(self)}>"
 
+    def _repr_html_(self) -> str:
+        from spookid.studies.drawing import with_drawing
+
+        return with_drawing(self)
+
     def blocks(self) -> Sequence[Block]:
         """Title, bodies, joints, sensors, parameters, recordings and settings; nothing is solved for them."""
         from spookid.report.conclusion import description
@@ -396,8 +401,3 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     def records(self) -> Sequence[dict[str, Any]]:
         """A row for each parameter."""
         return declared.rows(self)
-
-    def _split(self, options: dict[str, Any]) -> tuple[Self, dict[str, Any]]:
-        """The problem with its own settings among the options, and the others."""
-        own = {name: value for name, value in options.items() if name in self.__dataclass_fields__}
-        return self.with_(**own), {name: value for name, value in options.items() if name not in own}

@@ -14,7 +14,6 @@ from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.report.pictures import COLOURS, GREY, WIDTH
 from spookid.results.result import Solution
-from spookid.results.trajectory import Trajectory
 from spookid.results.values import ConstraintOutline, JointOutline, Mechanism, Vector
 
 _AZIMUTH, _ELEVATION = np.radians(35.0), np.radians(20.0)
@@ -170,17 +169,17 @@ def of_solution(solution: Solution) -> Figure:
     """The mechanism along the first recording."""
     if solution.mechanism is None:
         raise ProblemError("plot: the solution was saved without its mechanism; solve the problem again")
-    return mechanism(solution.mechanism, solution.trajectories[0])
+    return mechanism(solution.mechanism, solution.trajectories[0].q)
 
 
-def mechanism(parts: Mechanism, trajectory: Trajectory) -> Figure:
-    """Bodies as lines from their centres of mass to their hinges, seen from the side and a little from above."""
+def mechanism(parts: Mechanism, q: Array) -> Figure:
+    """Bodies as lines from their centres of mass to their hinges, along a motion (N, n_b, 7), later poses pale."""
     figure = Figure(figsize=(WIDTH, 3.8), layout="constrained")
     panel, view = figure.subplots(), oblique(parts)
-    states = np.flatnonzero(np.isfinite(trajectory.q).all(axis=(1, 2)))
+    states = np.flatnonzero(np.isfinite(q).all(axis=(1, 2)))
     moments = states[np.unique(np.linspace(0, len(states) - 1, 13).astype(int))] if len(states) else []
     for k in reversed(moments):
-        draw(panel, parts, trajectory.q[k], view, whole=k == moments[0])
+        draw(panel, parts, q[k], view, whole=k == moments[0])
     panel.set_aspect("equal")
     panel.set_axis_off()
     panel.margins(0.12)

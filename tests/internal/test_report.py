@@ -327,7 +327,7 @@ def test_the_sketch_shows_centres_and_hinges_with_gravity_down() -> None:
     s = solution()
     parts = s.mechanism
     assert parts is not None
-    places = drawn(parts, skeleton.mechanism(parts, s.trajectories[0]))
+    places = drawn(parts, skeleton.mechanism(parts, s.trajectories[0].q))
     arm = np.subtract(places["rod"], places["hinge"])
     # The hinge turns about y and its angle is zero where the rod hangs: 0.2 m at about 1.2 rad, seen from 35° and 20°.
     angle = s.trajectories[0].predicted[0, 0]
@@ -335,7 +335,7 @@ def test_the_sketch_shows_centres_and_hinges_with_gravity_down() -> None:
     a, e = math.radians(35), math.radians(20)
     np.testing.assert_allclose(arm, [-math.sin(a) * x, math.cos(e) * z - math.sin(e) * math.cos(a) * x], atol=2e-3)
     turned = replace(parts, gravity=(-parts.gravity[2], 0.0, 0.0))
-    assert drawn(turned, skeleton.mechanism(turned, s.trajectories[0])) != places
+    assert drawn(turned, skeleton.mechanism(turned, s.trajectories[0].q)) != places
 
 
 def test_an_outline_holds_formulas_and_values() -> None:
