@@ -200,9 +200,13 @@ def test_an_arm_and_its_mcap_become_an_identified_urdf(visit: Callable[[], Any],
     page.click("[data-act=robot]")
     page.wait_for_selector("text=arm_identified.urdf")
     before, after = robots.read(file), robots.read(folder / "arm_identified.urdf")
-    weight = [one.description.links["upper"].inertial for one in (before, after)]
-    moments = [one.mass * one.center[2] for one in weight]
-    assert moments[1] / moments[0] == pytest.approx(1.3, rel=0.03)
+    # What the shoulder tells: the moment of the upper arm, and the mass that it carries at the elbow.
+    parts = [
+        (one.description.links["upper"].inertial, one.description.links["lower"].inertial) for one in (before, after)
+    ]
+    moments = [0.3 * lower.mass - upper.mass * upper.center[2] for upper, lower in parts]
+    assert moments[0] == pytest.approx(0.3)
+    assert moments[1] == pytest.approx(0.3 + 0.3 * 0.15, rel=0.01)
     assert (folder / "arm_identified.urdf").read_text() != ARM
     assert "nowhere/upper.stl" in (folder / "arm_identified.urdf").read_text()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import os
 import re
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -90,6 +91,19 @@ class Folder:
             raise ProblemError(f"{plain} cannot be written ({error.strerror}); make room in {self.root}") from None
         finally:
             part.unlink(missing_ok=True)
+
+
+def check_named(root: Path, path: Path, seen: set[Path] | None = None) -> None:
+    """Raise ProblemError if an XML file, or one that it includes, names a file outside of a folder: MuJoCo opens them."""
+    seen = set() if seen is None else seen
+    seen.add(path)
+    text = path.read_bytes().decode(errors="replace")
+    for name in re.findall(r"""\b(?:file|\w+dir)\s*=\s*["']([^"']*)["']""", text):
+        other = path.parent / html.unescape(name)
+        if not other.resolve().is_relative_to(root.resolve()):
+            raise ProblemError(f"{path.name} names {name!r}, which lies outside the folder of the studio")
+        if other.is_file() and other.suffix == ".xml" and other not in seen:
+            check_named(root, other, seen)
 
 
 def is_log(path: Path) -> bool:

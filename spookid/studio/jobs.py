@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from collections.abc import Callable, Sequence
@@ -35,8 +34,7 @@ class Job:
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(json.dumps(self._task).encode())
-        process.stdin.close()
+        process.stdin.write(json.dumps(self._task).encode() + b"\n")
         try:
             while line := await process.stdout.readline():
                 event: Event = json.loads(line)
@@ -54,7 +52,8 @@ class Job:
     def cancel(self) -> None:
         """Ask it to end with the best that it has."""
         if self._process is not None and self._process.returncode is None:
-            self._process.send_signal(signal.SIGINT)
+            assert self._process.stdin is not None
+            self._process.stdin.write(b"cancel\n")
 
     def kill(self) -> None:
         """End it at once."""

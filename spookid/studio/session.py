@@ -92,10 +92,10 @@ class Session:
 
         async def work() -> None:
             self.folder.path(name)
-            task = {"folder": str(self.folder.root), "robot": name, "free": free, "mend": mend}
-            facts = await Job("look", task).run()
+            choices = Choices(free=free, mend=mend)
+            facts = await Job("look", {"folder": str(self.folder.root), "robot": name, "choices": choices.tree}).run()
             self._clear()
-            self.robot, self.facts, self.choices = name, facts, Choices(free=free, mend=mend)
+            self.robot, self.facts, self.choices = name, facts, choices
 
         await self.doing(f"reading {name}", work)
 

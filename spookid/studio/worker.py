@@ -1,22 +1,24 @@
 """The process that does the work of one request: ``python -m spookid.studio.worker``.
 
-It reads a task as JSON, writes lines of JSON, and ends with ``done`` or with ``refused`` and a sentence. Hostile files
-and heavy ones are its business alone. An interrupt ends a fit with its best iterate.
+It reads a task as a line of JSON, writes lines of JSON, and ends with ``done`` or with ``refused`` and a sentence.
+Hostile files and heavy ones are its business alone. Another line ends a fit with its best iterate; the end of its input,
+as when the studio has ended, ends it at once.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 _SELDOM = 0.1
 """Least time between two iterations that are reported [s]."""
+_cancelled = Event()
 
 
 def confine(folder: Path) -> None:
@@ -35,21 +37,17 @@ def confine(folder: Path) -> None:
 
 def look(task: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> Any:
     """A robot's file."""
-    from spookid.robots import read
     from spookid.studio import facts
 
-    confine(Path(task["folder"]))
-    return facts.of_robot(read(Path(task["folder"], task["robot"]), free=task["free"], mend=task["mend"]))
+    return facts.of_robot(_robot(task, _choices(task)))
 
 
 def read_log(task: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> Any:
     """A log: its columns, what they probably are, and their series."""
-    from spookid.robots import read
     from spookid.studio import facts, matching
 
-    confine(Path(task["folder"]))
     choices = _choices(task)
-    robot = read(Path(task["folder"], task["robot"]), free=choices.free, mend=choices.mend)
+    robot = _robot(task, choices)
     log, columns = matching.proposed(robot, Path(task["folder"], task["log"]), choices)
     recording, left_out = matching.readable(log, columns)
     return {
@@ -61,14 +59,12 @@ def read_log(task: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> Any
 
 def write(task: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> Any:
     """The text of a problem file: a new one, or an opened one with other choices."""
-    from spookid.robots import read
     from spookid.studio import writing
 
     choices, out = _choices(task), Path(task["out"])
     notices: tuple[str, ...] = ()
     if task["source"] is None:
-        confine(Path(task["folder"]))
-        robot = read(Path(task["folder"], task["robot"]), free=choices.free, mend=choices.mend)
+        robot = _robot(task, choices)
         logs = [Path(task["folder"], name) for name in task["logs"]]
         text, notices = writing.new(robot, logs, choices, out)
     else:
@@ -104,11 +100,9 @@ def solve(task: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> Any:
     file = load_file(task["problem"])
     key, problem = next(iter(file.problems.items()))
     names, said = [parameter.name for parameter in problem.free], [0.0]
-    stopped: list[bool] = []
-    signal.signal(signal.SIGINT, lambda *_: stopped.append(True))
 
     def callback(iteration: Iteration) -> None:
-        if stopped:
+        if _cancelled.is_set():
             raise KeyboardInterrupt
         if time.monotonic() > said[0] + _SELDOM:
             said[0] = time.monotonic()
@@ -159,6 +153,18 @@ def ladder(task: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> Any:
 TASKS = {one.__name__: one for one in (look, read_log, write, check, solve, predict, ladder)}
 
 
+def _robot(task: dict[str, Any], choices: Any) -> Any:
+    """The robot of a task; from then on no file outside the folder is opened."""
+    from spookid.robots import read
+    from spookid.studio.folder import check_named
+
+    path = Path(task["folder"], task["robot"])
+    confine(Path(task["folder"]))
+    if path.suffix in (".xml", ".mjcf"):
+        check_named(Path(task["folder"]), path)
+    return read(path, free=choices.free, mend=choices.mend)
+
+
 def _choices(task: dict[str, Any]) -> Any:
     from spookid.studio.choices import Choices
 
@@ -178,7 +184,13 @@ def main() -> None:
         out.write(json.dumps(event) + "\n")
         out.flush()
 
-    task = json.loads(sys.stdin.read())
+    def listen() -> None:
+        if not sys.stdin.readline():
+            os._exit(1)
+        _cancelled.set()
+
+    task = json.loads(sys.stdin.readline())
+    Thread(target=listen, daemon=True).start()
     try:
         say({"event": "done", "result": TASKS[task["task"]](task, say)})
     except ProblemError as error:
@@ -187,8 +199,7 @@ def main() -> None:
         say({"event": "refused", "text": "memory ran out; take a larger step or a shorter log"})
     except Exception as error:  # an error of ours, which the page has to survive
         say({"event": "refused", "text": f"{task['task']} failed with {type(error).__name__}: {error}"})
-    except KeyboardInterrupt:
-        say({"event": "refused", "text": "cancelled before there was an iterate to keep"})
+    os._exit(0)  # the thread still reads
 
 
 if __name__ == "__main__":
