@@ -267,7 +267,9 @@ def test_the_clock_is_asked_about_before_anything_is_built(here, capsys, monkeyp
     slow = 'slow = run()\nslow = Recording(1000 * slow.t, {"theta": slow.signal("theta")})\n'
     path = write(ONE.replace("problem = ", f"{slow}problem = ").replace("[run()])", "[slow])"))
     assert main(["check", path]) == 0
-    assert "Is t in milliseconds?" in (told := capsys.readouterr().out) and "Not built yet" in told
+    told = capsys.readouterr().out
+    assert "Is t in milliseconds?" in told
+    assert "Not built yet" in told
 
     def built(*_: object) -> None:
         raise spookid.ProblemError(f"{path}:1: a fit begins after: {capsys.readouterr().err}")
