@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import sqlite3
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import log_files as logs
 import numpy as np
 import pytest
-from log_files import EPOCH, TABLES, Q, T, U, write_bag, write_bag2, write_json
+from log_files import EPOCH, TABLES, Q, T, U
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Problem, ProblemError, Recording
 
@@ -701,11 +702,11 @@ def bomb(path: Path, kind: str) -> None:
     """A log of a few kilobytes, with a message of 160 MB."""
     nothing = np.zeros((5, 5_000_000))
     if kind in ("zstd", "lz4"):
-        write_json(path, [b"1" + b" " * nothing.nbytes] * 2, chunk_size=2**30, compression=kind)
+        logs.write_json(path, [b"1" + b" " * nothing.nbytes] * 2, chunk_size=2**30, compression=kind)
     elif kind == "bz2":
-        write_bag(path, squeezed=True, **{"/imu/data": None, "/joint_states": None}, u=nothing)
+        logs.write_bag(path, squeezed=True, **{"/imu/data": None, "/joint_states": None}, u=nothing)
     else:
-        write_bag2(path, squeezed=kind.upper(), **{"/imu/data": None, "/joint_states": None}, u=nothing)
+        logs.write_bag2(path, squeezed=kind.upper(), **{"/imu/data": None, "/joint_states": None}, u=nothing)
 
 
 @pytest.mark.parametrize("kind", ["zstd", "lz4", "bz2", "file", "message", "storage"])
@@ -716,6 +717,16 @@ def test_what_measurements_do_not_compress_to_is_not_unpacked(tmp_path, kind):
     refused(
         lambda: read(path, topics=["/state" if path.suffix == ".mcap" else "/command"]), "unpacks to more than", path
     )
+
+
+def test_a_view_instead_of_a_table_is_refused(tmp_path):
+    """Its rows may have no end."""
+    logs.write_bag2(path := tmp_path / "bag")
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS id FROM n"
+    with closing(sqlite3.connect(next(path.glob("*.db3")))) as database, database:
+        database.execute("DROP TABLE message_definitions")
+        database.execute(f"CREATE VIEW message_definitions AS {endless}")
+    refused(lambda: Recording.from_rosbag(path), "has a view 'message_definitions' in the place of a table", path)
 
 
 def test_a_text_that_memory_does_not_hold_is_refused(tmp_path, monkeypatch):

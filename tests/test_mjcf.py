@@ -93,3 +93,46 @@ def test_motors_of_the_file(tmp_path: Path) -> None:
     mujoco.mj_forward(model, data)
     assert data.qfrc_actuator[:2].tolist() == [float(m.gain) * u for m, u in zip(robot.motors(), (2, 3), strict=True)]
     assert robot.model(motors=robot.motors()).signals == ("drive", "b_motor")
+
+
+BAR = '<body name="bar"><joint name="a"/>{}<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/></body>'
+
+
+def test_files_of_other_folders_are_read_for_those_who_trust(tmp_path: Path) -> None:
+    own, other = tmp_path / "own", tmp_path / "other"
+    own.mkdir()
+    other.mkdir()
+    (other / "part.xml").write_text('<mujoco><option gravity="0 0 -3"/></mujoco>')
+    (other / "box.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 2 3\nf 1 2 4\nf 1 3 4\nf 2 3 4\n")
+    (own / "link.xml").symlink_to(other / "part.xml")
+    (own / "inner.xml").write_text('<mujoco><include file="../other/part.xml"/></mujoco>')
+    mesh = '<compiler meshdir="../other"/><asset><mesh name="m" file="box.obj"/></asset>'
+    included = [
+        f'<include file="{name}"/>' for name in ("../other/part.xml", other / "part.xml", "link.xml", "inner.xml")
+    ]
+    for head in (*included, mesh):
+        shape = '<geom type="mesh" mesh="m"/>' if head == mesh else ""
+        body = BAR.replace("<inertial", "<x").format(shape) if shape else BAR.format("")
+        body = body.replace('<x pos="0 0 0" mass="1" diaginertia="1 1 1"/>', "")
+        path = written(own, f"<mujoco>{head}<worldbody>{body}</worldbody></mujoco>")
+        with pytest.raises(ProblemError, match=r"^\S+: it reads \S+, outside of the robot's own folder; .* --trust$"):
+            robots.read(path)
+        assert list(robots.read(path, trust=True).joints) == ["a"]
+
+
+@pytest.mark.parametrize("head", ['<model name="m" file="robot.xml"/>', '<model name="m" file="twin.xml"/>'])
+def test_models_that_are_attached_to_themselves(tmp_path: Path, head: str) -> None:
+    """At which MuJoCo ends the process."""
+    attached = '<attach model="m" body="bar" prefix="p"/>'
+    text = f"<mujoco><asset>{head}</asset><worldbody>{BAR.format(attached)}</worldbody></mujoco>"
+    (tmp_path / "twin.xml").write_text(text)
+    with pytest.raises(ProblemError, match=r"xml' is attached to itself; take it out$"):
+        robots.read(written(tmp_path, text))
+
+
+def test_included_files_make_no_more_parts_than_others(tmp_path: Path) -> None:
+    made = f'<replicate count="5000">{BAR.format("")}</replicate>'
+    (tmp_path / "many.xml").write_text(f"<mujocoinclude>{made}</mujocoinclude>")
+    text = '<mujoco><worldbody><replicate count="5000"><include file="many.xml"/></replicate></worldbody></mujoco>'
+    with pytest.raises(ProblemError, match=r"many.xml:1: <replicate> makes 2.5e\+07 parts of itself; give fewer$"):
+        robots.read(written(tmp_path, text))

@@ -126,6 +126,7 @@ HOSTILE = {
     "an entity elsewhere": (FETCH, "document type declaration"),
     "another file": ("<html/>", "its root is <html>; give a URDF"),
     "deep": ("<robot>" + "<a>" * 2000 + "</a>" * 2000 + "</robot>", "more than 500 elements are inside each other"),
+    "many": ("<robot>" + "<a/>" * 600_000 + "</robot>", "it has more than 500,000 elements"),
     "digits of another script": (ARM.replace("2.0", "\u0662"), "has value='\u0662'; give one finite number"),
     "a number too large": (ARM.replace("2.0", "1e200"), "give one finite number of at most 1e"),
     "no links": ('<robot name="x"/>', "has no <link>; give a complete description"),

@@ -250,7 +250,7 @@ _ROBOT = {
         "joints that do not move, and where [rad; m of sliders]", "JOINT=VALUE", type=_pair, default=[], **SEVERAL
     ),
     "--mend": flag("replace an impossible inertia of the file by the nearest possible one", action="store_true"),
-    "--trust": flag("macros of xacro may read other folders, packages and the environment", action="store_true"),
+    "--trust": flag("the robot's file may read other folders, and its macros the environment", action="store_true"),
 }
 _LOG = {
     "--topics": flag(

@@ -247,7 +247,7 @@ def compare(
     trajectory, robot = result.trajectories[recording], replace(robot, inertias={}, settings={})
     log = Along.of(robot, result, trajectory)
     content, *_ = rewritten(robot, from_result(robot, result))
-    found = described(parse(robot.source.document.path, content))
+    found = described(parse(robot.source.document.path, content), robot.trust)
     new = Parts(*found, robot.free, robot.held, robot.merge, robot.mend, place=robot.place)
     files: dict[str, tuple[Parts, Mapping[str, Mapping[str, float]]]] = {BEFORE: (robot, {}), AFTER: (new, {})}
     if lacking := _lacking(new, result):

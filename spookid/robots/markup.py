@@ -18,8 +18,8 @@ from spookid.files import unreadable
 
 _LARGEST = 64 * 2**20
 """Bytes of the largest file that is read; a description without its meshes has far fewer."""
-_DEEPEST = 500
-"""Elements inside each other."""
+_DEEPEST, _MOST = 500, 500_000
+"""Elements inside each other, and all of them."""
 _GREATEST = 1e30
 """Number that is read; with greater ones sums of products overflow."""
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -190,7 +190,7 @@ class _Builder:
 
     def __init__(self, path: Path, content: bytes) -> None:
         self._path, self._content = path, content
-        self._open: list[Element] = []
+        self._open, self._count = list[Element](), 0
         self._root: Element | None = None
         self._parser = expat.ParserCreate()
         self._parser.XmlDeclHandler = self._declared
@@ -230,8 +230,11 @@ class _Builder:
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         start = self._parser.CurrentByteIndex
+        self._count += 1
         if len(self._open) >= _DEEPEST:
             raise ProblemError(f"{self._place()}: more than {_DEEPEST} elements are inside each other; take some out")
+        if self._count > _MOST:
+            raise ProblemError(f"{self._place()}: it has more than {_MOST:,} elements; give a robot's description")
         if not is_text(name := attributes.get("name", "")):
             raise ProblemError(f"{self._place()}: <{tag}> has the name {name[:40]!r}; give a text in one line")
         parent = self._open[-1] if self._open else None

@@ -8,7 +8,6 @@ https://mujoco.readthedocs.io/en/stable/XMLreference.html.
 
 from __future__ import annotations
 
-import math
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,6 +35,7 @@ from spookid.robots.description import (
     Tie,
 )
 from spookid.robots.markup import Document, Element, read_bytes
+from spookid.robots.mjcf_bounds import Files
 from spookid.robots.mjcf_drives import motors_of, servos_of
 from spookid.tables.table import counted
 
@@ -128,8 +128,6 @@ def _freedom(model: Any, j: int, name: str, place: str) -> Freedom:
     )
 
 
-_MOST_COPIES, _MOST_POINTS = 1e4, 1e8
-"""Of a body, and of a height field or a texture."""
 _MAKING = ("include", "attach", "replicate", "composite", "flexcomp")
 """Elements that expand to others."""
 _LEFT_OUT = ("sensors", "actuators", "pairs", "excludes", "tendons", "keys", "tuples", "texts", "numerics", "skins")
@@ -138,42 +136,28 @@ _OF_INTEREST = {"tendons": "tendon", "flexes": "flexible part", "pairs": "contac
 """What is said of what has no place in a model."""
 
 
-def described(document: Document) -> tuple[Description, Source]:
-    """What an MJCF says, and where."""
+def described(document: Document, trust: bool = False) -> tuple[Description, Source]:
+    """What an MJCF says, and where; without trust it reads files of its own folder alone."""
     try:
         import mujoco
     except ImportError:
         raise ProblemError(f"{document.path} is an MJCF; install the package mujoco to read it") from None
-    _check_sizes(document)
+    files = Files(document, trust)
     try:
         spec, notices, motors, servos = specification(document, mujoco)
+        files.check([one.file for one in (*spec.meshes, *spec.hfields)])
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             model = spec.compile()
         notices += [f"MuJoCo says: {' '.join(str(warning.message).split())}." for warning in told]
+    except ProblemError:
+        raise
     except (ValueError, RuntimeError, FileNotFoundError) as error:
         reason = " ".join(str(error).split())
         raise ProblemError(f"{document.path}: MuJoCo refuses it ({reason}); correct it") from None
     reader, angle = _Reader(document, model, mujoco), 180 / np.pi if spec.compiler.degree else 1.0
     described = replace(reader.description(notices), actuators=motors, servos=servos)
     return described, reader.source(angle, _obstacle(spec, mujoco))
-
-
-def _check_sizes(document: Document) -> None:
-    """Refuse what MuJoCo would make for ever, or fill all memory with."""
-    for element in document.root.inside():
-        size = math.prod(_counts(element, "nrow", "ncol", "width", "height"))
-        above: Element | None = element
-        while above is not None:
-            size *= math.prod(_counts(above, "count")) if above.tag in ("replicate", "composite", "flexcomp") else 1
-            above = above.parent
-        if size > (_MOST_COPIES if element.tag in ("replicate", "composite", "flexcomp") else _MOST_POINTS):
-            raise ProblemError(f"{element.place}: <{element.tag}> makes {size:.3g} parts of itself; give fewer")
-
-
-def _counts(element: Element, *names: str) -> list[float]:
-    words = [word for name in names for word in element.attributes.get(name, "").split()]
-    return [float(word) for word in words if word.isdigit()]
 
 
 def specification(

@@ -97,8 +97,8 @@ def read(
         held: joints that do not move, and where they are [rad or m].
         merge: False for a separate body for each link with a mass, connected by fixed joints.
         mend: True to replace impossible inertias by the nearest possible ones.
-        trust: True if macros of xacro may read files outside the file's own folder, find packages, and read variables
-            of the environment.
+        trust: True if an MJCF and macros of xacro may read files outside the file's own folder; macros may then find
+            packages and read variables of the environment, too.
 
     Raises:
         ProblemError: for a file of another kind, or one that describes no possible robot.

@@ -217,6 +217,11 @@ _PATIENCE = 10.0
 """Seconds for macros."""
 _EXPAND = """
 import os, sys
+try:
+    import resource
+    resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
+except (ImportError, ValueError, OSError):
+    pass
 import xacro, yaml
 if sys.argv[2] != "trusted":
     path = os.path.abspath(sys.argv[1])
@@ -247,10 +252,10 @@ def opened(path: Path, trust: bool = False) -> tuple[Description, Source]:
     has_macros = any(element.tag.startswith("xacro:") for element in document.root.inside())
     if document.root.tag == "robot" and (path.suffix == ".xacro" or has_macros):
         document = _expanded(path, trust)
-    return described(document)
+    return described(document, trust)
 
 
-def described(document: Document) -> tuple[Description, Source]:
+def described(document: Document, trust: bool = False) -> tuple[Description, Source]:
     """What a document says, and where."""
     tag = document.root.tag
     if tag == "robot":
@@ -258,7 +263,7 @@ def described(document: Document) -> tuple[Description, Source]:
         links, joints = ({one.text("name"): one for one in document.root.all(kind)} for kind in ("link", "joint"))
         return found, Source(document, "URDF", links, joints)
     if tag == "mujoco":
-        return mjcf.described(document)
+        return mjcf.described(document, trust)
     raise ProblemError(f"{document.root.place}: its root is <{tag}>; give a URDF (<robot>) or an MJCF (<mujoco>)")
 
 

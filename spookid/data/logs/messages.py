@@ -10,7 +10,7 @@ import io
 import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import redirect_stdout
+from contextlib import closing, redirect_stdout
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
@@ -216,6 +216,8 @@ def read_bag(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
                 f"{path} is no ROS bag: a file of ROS 1 ends in .bag, and beside those of ROS 2 there is a "
                 "metadata.yaml; write that with: ros2 bag reindex"
             )
+        for database in [] if of_ros1 else place.glob("*.db3"):
+            _check_tables(database)
         with highlevel.AnyReader([place], default_typestore=store) as reader:
             wanted = topics.read({one.topic: one.msgtype for one in reader.connections}, options.signals)
             chosen = [one for one in reader.connections if one.topic in wanted]
@@ -223,6 +225,15 @@ def read_bag(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
             for connection, logged, raw in reader.messages(connections=chosen):
                 found[connection.topic].add(reader.deserialize(raw, connection.msgtype), logged)
     return joined([*found.values()], options, from_zero)
+
+
+def _check_tables(path: Path) -> None:
+    """Refuse a database with views, which may have rows without end."""
+    import sqlite3
+
+    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
+        for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'view'"):
+            raise ProblemError(f"{path} has a view {str(name)[:40]!r} in the place of a table; write the bag anew")
 
 
 def _ros_decoder(path: Path, encoding: str, kind: str, definition: str) -> Callable[[bytes], Any]:
