@@ -76,8 +76,9 @@ def _both(work: Work, first: Fit) -> tuple[Fit, Fit]:
         with last.stage(COARSER):
             start = Start(first.told(), noise=beside.noise, sharpness=sharp, held=pinned(fine))
             return fine, last.run(problem, start)
+    near = work.finer if work.finer is not None and not problem.is_hard else first.result
     with beside.stage(FINER):
-        fine = beside.polished(beside.run(beside.problem, Start(first.result, hold=work.hold)))
+        fine = beside.polished(beside.run(beside.problem, Start(near, hold=work.hold)))
     if fine.result.status is not Status.CONVERGED:
         return fine, fine
     pins = pinned(fine)
