@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cranes import TRUTH, crane, record
+from cranes import STEP, TRUTH, crane, record
 
 from spookid import Parameter, ProblemError, Solution, Status, load
 
@@ -30,8 +30,9 @@ def test_the_width_of_a_crane_is_found_and_its_parameters_are_right(solved: Solu
 
 
 def test_its_likelihood_is_that_of_a_profile(solved: Solution) -> None:
-    """Fits with given widths are no more likely, and at one standard error 0.5 less."""
-    problem, width = crane(record(0, 20.0, WIDTH), step_correction=False, estimator="noise"), solved.friction_widths
+    """Fits with given widths are no more likely, and at one standard error 0.5 less, with half the step as reported."""
+    settings, width = {"step_correction": False, "estimator": "noise", "step": STEP / 2}, solved.friction_widths
+    problem = crane(record(0, 20.0, WIDTH), **settings)
     best, error = width["rail"].width, width["rail"].std_err
     here, less, more = (
         problem.solve(friction_width=at, warm_start=solved).log_likelihood for at in (best, best - error, best + error)
@@ -44,7 +45,7 @@ def test_its_uncertainty_is_in_the_errors(solved: Solution) -> None:
     held = crane(record(0, 20.0, WIDTH)).solve(friction_width=solved.friction_widths["rail"].width)
     assert held.friction_widths == {}
     ratios = {name: solved[name].std_err / held[name].std_err for name in TRUTH}
-    assert min(ratios.values()) > 1 - 1e-3
+    assert min(ratios.values()) > 0.99  # searches end where sizes of noise are off by a hundredth of their errors
     assert ratios["c"] > 1.01
     assert list(solved.sensitivities.raised) == list(held.sensitivities.raised)
 

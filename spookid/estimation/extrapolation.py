@@ -76,9 +76,12 @@ def _both(work: Work, first: Fit) -> tuple[Fit, Fit]:
         with last.stage(COARSER):
             start = Start(first.told(), noise=beside.noise, sharpness=sharp, held=pinned(fine))
             return fine, last.run(problem, start)
-    near = work.finer if work.finer is not None and not problem.is_hard else first.result
+    begun = first.result if work.finer is None or problem.is_hard else work.finer
     with beside.stage(FINER):
-        fine = beside.polished(beside.run(beside.problem, Start(near, hold=work.hold)))
+        fine = beside.run(beside.problem, Start(begun, hold=work.hold))
+        if fine.result.status in (Status.STALLED, Status.DIVERGED) and begun is work.finer:
+            fine = beside.run(beside.problem, Start(first.result, hold=work.hold), fine)
+        fine = beside.polished(fine)
     if fine.result.status is not Status.CONVERGED:
         return fine, fine
     pins = pinned(fine)

@@ -7,9 +7,9 @@ covariance.
 
 A width makes up for a step that is too long for friction, and then is none of friction. So it is estimated at the
 shortest step of the plan, whose noise and likelihood are reported: with half the step, where that is taken from the
-estimates. Widths are known to a factor of ten beforehand, as a prior of their logarithms, for the likelihood is flat in
-those that are sharper than the data resolve, and fits take many times as long there. By a straight line to a width of
-zero, the likelihood is less than 0.5 lower there where the data tell the logarithm with an error of more than one.
+estimates. Widths are known to a factor of five beforehand, as a prior of their logarithms, for the likelihood is flat
+in those that are sharper than the data resolve, and states hardly follow there. Where the data tell a logarithm with an
+error of more than one, a width of zero has a likelihood less than 0.5 below the maximum.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from spookid.results.result import Solution
 from spookid.results.values import FrictionWidth
 from spookid.solvers.status import Status
 
-_SPREAD = math.log(10)
+_SPREAD = math.log(5)
 """Standard deviation of the logarithm of a width beforehand; estimates are no more than this sharper than expected."""
 _RESOLVED = (1 + _SPREAD**-2) ** -0.5
-"""Standard error of the logarithm from which on the data say less of it than an error of one."""
+"""Standard error of the logarithm where the data alone tell it with an error of one."""
 _INSIDE = 1e-6
 """Share by which logarithms are moved from their bounds, for errors of what is held there."""
 
@@ -81,7 +81,7 @@ def with_estimated_widths(work: Work, first: Fit) -> Fit:
         width, resolved = sharp * math.exp(free.values[name]), free.values[name] > -_SPREAD and error < _RESOLVED
         found[freedom.label] = FrictionWidth(width, width * error, f"{freedom.coordinate.unit}/s", resolved)
     held = problem.with_(friction_width={label: one.width for label, one in found.items()})
-    last = work.run(held, Start(free.result, roughly=first.likelihood.carry is not None), free)
+    last = work.run(held, Start(first.result, roughly=first.likelihood.carry is not None), free)
     if last.outcome.status is Status.CONVERGED:
         work.problem, work.finer = held, free.result if problem.corrects else None
         work.remarks.append(partial(_with_widths, found, added, first))

@@ -118,11 +118,13 @@ class States(Linearization):
         the logarithms of noises by their names."""
         return self.reduced.project(self.stepped(parameters, logs))
 
-    def stepped(self, parameters: Array | None = None, logs: Mapping[str, float] | None = None) -> Point:
-        """The same before it is projected."""
+    def stepped(
+        self, parameters: Array | None = None, logs: Mapping[str, float] | None = None, part: float = 1.0
+    ) -> Point:
+        """The same before it is projected, with part of the step of the states."""
         step, moves = np.zeros(self.parameters) if parameters is None else parameters, []
         for recording in self.recordings:
-            move = recording.system.response @ np.append(-step, -1.0)
+            move = recording.system.response @ np.append(-step, -part)
             moves.append(move + recording.following(logs) if logs else move)
         return self.retracted(moves, step)
 

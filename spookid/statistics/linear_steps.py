@@ -20,6 +20,8 @@ unit."""
 _SMALL = 1e-2
 """Of |r|², that a step may take where it is not looked at where it leads: rows see the states move by a tenth of their
 size in root mean square, and slopes in the parameters are those of where the states are linearized."""
+_SHORTEST = 1 / 16
+"""Part of a step that still has to lower |r|²: sharp friction is linear for little more."""
 _SAFE = 10.0
 """Factor of what a step is known to be off by, and of what it promised, to be relied upon."""
 
@@ -40,8 +42,8 @@ class Bend:
 def by_linear_steps(
     reduced: ReducedProblem, start: Point, bend: Bend, gap: float | None, most: float
 ) -> tuple[States | None, Bend]:
-    """The best states, but for one more step, and what the last step has shown; None if steps do not lead to them, or
-    rows that link steps switch.
+    """The best states, but for one more step, and what the last step has shown; None if steps or parts of them do not
+    lead to them, or rows that link steps switch.
 
     If equality constraints link steps, the decrease of |r|² also contains their violation, and may be negative.
 
@@ -74,9 +76,13 @@ def _by_steps(
         left = abs(states.gap)
         if left <= little or (left <= _SMALL * states.cost and bend.beyond(left) <= little):
             return states, bend
-        following = States.projected(reduced, states.stepped())
+        following, part = States.projected(reduced, states.stepped()), 1.0
         bend = Bend(left, abs(following.least - states.least))
         falls = abs(following.gap) < left / 2 if reduced.coupled else following.cost < states.cost
-        if not (falls or abs(following.gap) <= little):  # of NaN, too
-            return None, bend
+        while not (falls or abs(following.gap) <= little):  # of NaN, too
+            part /= 2
+            if reduced.coupled or part < _SHORTEST:
+                return None, bend
+            following = States.projected(reduced, states.stepped(part=part))
+            falls = following.cost < states.cost
         states = following
