@@ -36,6 +36,8 @@ INDEPENDENT = 1e-8
 """Eigenvalue of the scaled matrix of a step at least."""
 ACCEPT, ROUNDING = 1e-3, 1e-2
 """Share of its promise that a step must keep; and what of −log L is rounding."""
+_IDLE = 1e-6
+"""Squares to expect of a size, and slope of −log L in its logarithm, that are of no account."""
 _CLEARLY = 10.0
 """What the likelihood gains by a size of its own, of −log L, that makes Akaike's one of no account."""
 
@@ -90,6 +92,11 @@ class Trial:
     def squares(self) -> Array:
         """Σ r² of each noise after a linear step of the states, (n_s,)."""
         return self.squares_after(np.zeros(len(self.marginal.gradient)))
+
+    @property
+    def idle(self) -> NDArray[np.bool_]:
+        """True for sizes on which nothing depends, as of what constraints bear: they would fall without an end."""
+        return np.asarray(self.freedom + np.abs(self.slopes) < _IDLE)
 
     @property
     def fading(self) -> NDArray[np.bool_]:
