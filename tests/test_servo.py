@@ -22,6 +22,7 @@ from spookid import (
     Servo,
     gravity,
 )
+from spookid.__main__ import main
 
 RATE, SPAN = 200, 6.0
 T = np.arange(0, SPAN, 1 / RATE)
@@ -183,3 +184,19 @@ def test_one_signal_with_two_delays_is_refused():
     body, joint = arm()
     with pytest.raises(ProblemError, match="another delay or hold"):
         Model([body], [joint], [Servo(joint, "goal"), Motor(joint, "goal", delay=0.1)], gravity=gravity(9.81))
+
+
+DECLARED = """
+from spookid import GROUND, Body, Hinge, HingeAngle, Model, Problem, Servo, gravity
+
+arm, axes = Body("arm", mass=0.5, inertia=(1e-6, 1e-6, 1e-6)), dict(x=(0, 1, 0), y=(0, 0, -1))
+joint = Hinge("joint", GROUND.frame(**axes), arm.frame(at=(0, 0, 0.1), **axes))
+model = Model([arm], [joint], [Servo(joint, "goal", kp=2)], gravity=gravity(9.81))
+problem = Problem("servo", model, [], [HingeAngle(joint, "q")], step=0.005)
+"""
+
+
+def test_check_lists_servos_among_the_motors(tmp_path, capsys):
+    (tmp_path / "one.py").write_text(DECLARED)
+    assert main(["check", str(tmp_path / "one.py")]) == 0
+    assert "goal on joint (servo)" in capsys.readouterr().out
