@@ -422,6 +422,7 @@ def cases() -> dict[str, Case]:
                 "back_emf": None,
                 "duty_limit": 1.0,
                 "current_limit": 3.0,
+                "source_resistance": 0.1,
             },
             lambda d: w.driven(s.Servo(w.pin, "u", drive=d)),
         ),

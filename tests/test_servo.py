@@ -22,6 +22,7 @@ from spookid import (
     Servo,
     gravity,
 )
+from spookid.__main__ import main
 
 RATE, SPAN = 200, 6.0
 T = np.arange(0, SPAN, 1 / RATE)
@@ -110,6 +111,32 @@ def test_a_delay_of_commands_is_found():
     covered(solved, {"kp": 2.0, "delay": 0.0125})
 
 
+def test_jumps_that_saturate_within_a_step_do_not_shift_the_delay():
+    recording = motion(lambda u, q, s, t: np.clip(3.0 * (u - q) - 0.05 * s, -1.2, 1.2), late=0.0083)
+    kp, delay = Parameter("kp", 2.0, lower=0), Parameter("delay", 0.004, lower=0, upper=0.1)
+    solved = problem(
+        recording, lambda j: Servo(j, "goal", kp=kp, kd=0.05, limit=1.2, delay=delay, rounding=1e-3), viscous=B
+    ).solve()
+    covered(solved, {"kp": 3.0, "delay": 0.0083})
+    assert solved["delay"].std_err < 5e-5  # s; a limit of the mean command shifts it by 4e-4 s
+
+
+def test_a_supply_that_sags_under_load():
+    k, R, source = 0.35, 3.0, 1.2
+
+    def effort(u, q, s, t):
+        duty = np.clip(1.1 * (u - q), -1, 1)
+        current = (duty * 7.4 - k * s) / R
+        for _ in range(60):  # the voltage at the drive is that of the supply less R_s times what it conducts
+            current = (duty * (7.4 - source * duty * current) - k * s) / R
+        return k * current
+
+    found = Parameter("k", 0.25, lower=0.01), Parameter("R", 4.0, lower=0.1), Parameter("R_s", 0.5, lower=0)
+    drive = DCDrive(torque_constant=found[0], resistance=found[1], supply=7.4, source_resistance=found[2])
+    asked = problem(motion(effort), lambda j: Servo(j, "goal", kp=1.1, drive=drive), viscous=B)
+    covered(asked.solve(), {"k": k, "R": R, "R_s": source})
+
+
 @pytest.mark.parametrize(
     ("mode", "law"),
     [("velocity", lambda u, q, s: 0.3 * (u - s)), ("effort", lambda u, q, s: 0.5 * u - 0.03 * s)],
@@ -157,3 +184,19 @@ def test_one_signal_with_two_delays_is_refused():
     body, joint = arm()
     with pytest.raises(ProblemError, match="another delay or hold"):
         Model([body], [joint], [Servo(joint, "goal"), Motor(joint, "goal", delay=0.1)], gravity=gravity(9.81))
+
+
+DECLARED = """
+from spookid import GROUND, Body, Hinge, HingeAngle, Model, Problem, Servo, gravity
+
+arm, axes = Body("arm", mass=0.5, inertia=(1e-6, 1e-6, 1e-6)), dict(x=(0, 1, 0), y=(0, 0, -1))
+joint = Hinge("joint", GROUND.frame(**axes), arm.frame(at=(0, 0, 0.1), **axes))
+model = Model([arm], [joint], [Servo(joint, "goal", kp=2)], gravity=gravity(9.81))
+problem = Problem("servo", model, [], [HingeAngle(joint, "q")], step=0.005)
+"""
+
+
+def test_check_lists_servos_among_the_motors(tmp_path, capsys):
+    (tmp_path / "one.py").write_text(DECLARED)
+    assert main(["check", str(tmp_path / "one.py")]) == 0
+    assert "goal on joint (servo)" in capsys.readouterr().out

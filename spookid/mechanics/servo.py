@@ -17,7 +17,7 @@ from spookid.records import dataclass
 Mode = Literal["position", "velocity", "effort"]
 
 _ROUNDING = 1e-10  # share of a signal's square below which its variance is rounding
-_NUMBERS = ("torque_constant", "resistance", "supply", "back_emf", "duty_limit", "current_limit")
+_NUMBERS = ("torque_constant", "resistance", "supply", "back_emf", "duty_limit", "current_limit", "source_resistance")
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +28,7 @@ class DCDrive:
 
     >>> drive = DCDrive(torque_constant=0.5, resistance=8.0, supply="vin")  # a measured supply voltage
     >>> drive = DCDrive(torque_constant=0.5, resistance=8.0, supply=7.4)  # a constant one
+    >>> drive = DCDrive(torque_constant=0.5, resistance=8.0, supply=7.4, source_resistance=0.3)  # that sags under load
 
     Args:
         torque_constant: k [N m/A or N/A].
@@ -36,6 +37,8 @@ class DCDrive:
         back_emf: k_e [V s/rad or V s/m]; None: k.
         duty_limit: largest duty, of either sign; None: no limit.
         current_limit: largest current of either sign [A]; None: no limit.
+        source_resistance: R_s between the supply and the drive [Ω], which conducts the current i times the duty d:
+            the voltage there is ``supply`` − R_s d i, so that i = (d ``supply`` − k_e s)/(R + R_s d²).
 
     Raises:
         ProblemError: for negative fixed values, or a zero divisor.
@@ -47,6 +50,7 @@ class DCDrive:
     back_emf: Any = None
     duty_limit: Any = 1.0
     current_limit: Any = None
+    source_resistance: Any = 0
 
     def __post_init__(self) -> None:
         what = f"{declared_at()}: DCDrive"
@@ -62,7 +66,8 @@ class DCDrive:
     def effort(self, duty: ca.SX, rate: ca.SX, supply: ca.SX, share: float) -> ca.SX:
         """τ at a commanded duty and a rate of the coordinate [N m or N]."""
         emf = self.torque_constant if self.back_emf is None else self.back_emf
-        current = (limited(duty, self.duty_limit, share) * supply - emf * rate) / self.resistance
+        duty = limited(duty, self.duty_limit, share)
+        current = (duty * supply - emf * rate) / (self.resistance + self.source_resistance * duty**2)
         return self.torque_constant * limited(current, self.current_limit, share)
 
     def expressions(self) -> list[ca.SX]:
@@ -237,8 +242,9 @@ class Servo(Load):
                 ("back-EMF constant", drive.back_emf, f"V s/{unit}"),
                 ("duty limit", drive.duty_limit, "1"),
                 ("current limit", drive.current_limit, "A"),
+                ("source resistance", drive.source_resistance, "Ω"),
             )
-            yield from ((name, value, unit) for name, value, unit in parts if isinstance(value, ca.SX))
+            yield from (part for part in parts if isinstance(part[1], ca.SX) and not is_zero(part[1]))
 
 
 def two_levels(mean: ca.SX, square: ca.SX, cube: ca.SX) -> tuple[tuple[ca.SX, ca.SX], tuple[ca.SX, ca.SX]]:

@@ -263,7 +263,8 @@ def parts(problem: Problem) -> Table:
         "Bodies": [body.name + (" (free)" if body.free else "") for body in model.bodies],
         "Joints": [f"{j.name} ({j.kind}, {j.parent.body.name} to {j.child.body.name})" for j in model.joints],
         "Constraints": [f"{c.name} ({c.kind})" for c in model.constraints],
-        "Motors": [f"{m.signal} on {m.label}" for m in model.motors],
+        "Motors": [f"{m.signal} on {m.label}" for m in model.motors]
+        + [f"{s.command} on {s.label} (servo)" for s in model.servos],
         "Loads": [load.title for load in model.loads],
         "Sensors": [f"{c.signal}: {c.title} (sigma {sigma})" for c, sigma in sigmas],
     }

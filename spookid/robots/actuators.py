@@ -165,8 +165,11 @@ def _actuator(
         unit, back_emf = supply * k / resistance, k * constant / resistance
         free_speed = supply / constant if constant > 0 else math.inf
         if drive.duty_limit is not None:
-            limits.append(unit * at(drive.duty_limit))
-            free_speed *= at(drive.duty_limit)
+            duty, source = at(drive.duty_limit), at(drive.source_resistance)
+            limits.append(unit * duty / (1 + source / resistance * duty**2))
+            free_speed *= duty
+            if source > 0:
+                left_out.append("the source resistance in stiffness and back-EMF; the limit has it")
         if drive.current_limit is not None:
             limits.append(k * at(drive.current_limit))
         if drive.current_limit is not None or servo.limit is not None:
