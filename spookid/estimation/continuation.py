@@ -27,7 +27,7 @@ from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.status import Status
 
 ROUNDINGS = (1.0, 0.3, 0.1, 0.03, 1e-2, 1e-3, 1e-5)
-"""Of the law of contacts, one fit after another."""
+"""Of the law of contacts, one fit after another; the last is a hundredth of what rates give way under an impulse."""
 SHARPNESS = (3e-2, 1e-3)
 """Shares of the friction widths, one fit after another."""
 _NEAR = 1e-6
@@ -220,8 +220,8 @@ def _by_other_ways(work: Work, exact: Problem, most: int = 500) -> bool:
     first fit or from the beginning. The fit is then the best of all, which has not converged if one that did not has
     less than half its cost. False if one is interrupted.
 
-    A rounded law, with u r = t² instead of u r = 0, has no choices; while t falls to nothing its minimum goes to one of
-    the law itself (Kanzow, SIAM Journal on Matrix Analysis 17, 1996).
+    A rounded law, with u r = t² instead of u r = 0, chooses rebounds alone. While t falls its minimum goes
+    to one of the law itself (Kanzow, SIAM Journal on Matrix Analysis 17, 1996). The last t is negligible.
     """
     first, fits = (_made(work), work.found, work.touching, work.noise), [_made(work)]
     quick = replace(_own(work), decrease_tolerance=_NEAR)
@@ -244,7 +244,8 @@ def _by_other_ways(work: Work, exact: Problem, most: int = 500) -> bool:
 
 
 def _by_way_of(work: Work, leads: Sequence[_Lead], exact: Problem) -> bool:
-    """The exact law, from fits that lead to it, of which the first guesses the noise; False if one is interrupted."""
+    """The exact law, rounded as in the last fit that leads to it; the first guesses the noise. False if one is
+    interrupted."""
     going, led, sharp = True, None, 1.0 if exact.rubs_smoothly else SHARPNESS[-1]
     for i, lead in enumerate(leads):
         guessed = exact.estimates_noise and not i
@@ -253,7 +254,7 @@ def _by_way_of(work: Work, leads: Sequence[_Lead], exact: Problem) -> bool:
         led = led if i else work.found
         if not going or (lead.rounding and not i and led is not None and led.status is not Status.CONVERGED):
             break  # of the others, which are harder, none will lead on
-    going = going and go(work, exact, _own(work), sharp)
+    going = going and go(work, exact, _own(work), sharp, rounding=leads[-1].rounding if leads else 0.0)
     _named(work)
     work.fit = _if_led(_made(work), led)
     return going
