@@ -123,6 +123,7 @@ def assemble(
     sharpness: float = 1.0,
     turns: bool = True,
     like: Assembly | None = None,
+    rounding: float = 0.0,
 ) -> Assembly:
     """Build the transcription of ``problem`` and its initial point.
 
@@ -132,6 +133,7 @@ def assemble(
         turns: False if friction that sticks ignores a joint that turns within a step.
         like: an assembly of a problem with the same step. Samples, the initial motion, equations and kernels are
             taken from it where they are the same; None: everything is built.
+        rounding: by how much the law of contacts is rounded; see ``continuation.touch``.
 
     Raises:
         ProblemError: if there is nothing to fit, or the stepper cannot do what is asked.
@@ -151,7 +153,7 @@ def assemble(
     settings = settings_of(problem)
     widths = slip_widths(problem, sampled) * (sharpness if problem.rubs_smoothly else 1.0)
     touch = touch_speed(problem, sampled)
-    constants = numbers(problem, settings, widths, widths * (1.0 if turns else _NEVER), touch)
+    constants = numbers(problem, settings, widths, widths * (1.0 if turns else _NEVER), touch, rounding)
     seen = _seen_like(like, sampled) or layout(problem, [e.samples for e in sampled])
     check_samples(problem, sampled, any(one.reach for one in seen))
     base = like if like is not None and _same_equations(problem, like, seen) else None

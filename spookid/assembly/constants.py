@@ -103,7 +103,12 @@ def at_widths(
 
 
 def numbers(
-    problem: Problem, settings: Settings, widths: Array, turning: Array | None = None, touch: float = WIDTH_AT_REST
+    problem: Problem,
+    settings: Settings,
+    widths: Array,
+    turning: Array | None = None,
+    touch: float = WIDTH_AT_REST,
+    rounding: float = 0.0,
 ) -> tuple[Constant, ...]:
     """Every symbol of the factors but the free parameters, with its number."""
     values = problem.guess_on()
@@ -121,6 +126,7 @@ def numbers(
         Constant(settings.impulse_width, IMPULSE_SHARE * problem.step * max(weight, 1e-6)),
         Constant(settings.touch_speed, touch),
         Constant(settings.touch_impulse, masses * touch),
+        Constant(settings.touch_rounding, rounding),
         *(Constant(p, values[p.name]) for p in problem.parameters if p.name not in free),
         *(Constant(s, 1.0) for s in ca.vertsplit(settings.disturbance)),
         *(Constant(s, 1.0) for s in settings.torques.values()),

@@ -20,18 +20,34 @@ from spookid.estimation.fit import Fit
 from spookid.estimation.fitting import Start
 from spookid.estimation.outliers import revision
 from spookid.estimation.work import Solver, Work, holds_pairs
+from spookid.records import dataclass
 from spookid.results.findings import Finding, ranked
 from spookid.results.result import Solution
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.status import Status
 
+ROUNDINGS = (1.0, 0.3, 0.1, 0.03, 1e-2, 1e-3, 1e-5)
+"""Of the law of contacts, one fit after another; the last is a hundredth of what rates give way under an impulse."""
 SHARPNESS = (3e-2, 1e-3)
 """Shares of the friction widths, one fit after another."""
+_NEAR = 1e-6
+"""Share of the cost by which a step lowers it that ends a fit on the way."""
 _WORSE = 0.01
 """Share of the smooth fit's cost by which one of friction that sticks is above it if it is worse."""
+_GROWN = 2.0
+"""Factor by which noise, or a cost, that has grown since a fit without convergence is none of the same minimum."""
 _SOFT = 100.0
 """Weight of preliminary fits for deterministic dynamics."""
+
+
+@dataclass(frozen=True)
+class _Lead:
+    """A fit that leads to another one."""
+
+    problem: Problem
+    solver: Solver
+    rounding: float = 0.0
 
 
 def is_staged(problem: Problem, solver: Solver) -> bool:
@@ -54,12 +70,19 @@ def sticks(problem: Problem) -> bool:
 
 
 def go(
-    work: Work, problem: Problem, solver: Solver, sharpness: float = 1.0, turns: bool = True, guessed: bool = False
+    work: Work,
+    problem: Problem,
+    solver: Solver,
+    sharpness: float = 1.0,
+    turns: bool = True,
+    guessed: bool = False,
+    rounding: float = 0.0,
 ) -> bool:
     """One fit from the last one, at noise as a search would begin if that is to be ``guessed``; False if it is
     interrupted, or finds no noise that others could keep."""
     own = {} if work.fit else problem.given
-    start = Start(work.found, own, work.noise, sharpness, turns, touching=work.touching, guessed=guessed, leads=True)
+    start = Start(work.found, own, work.noise, sharpness, rounding, turns)
+    start = replace(start, touching=work.touching, guessed=guessed, leads=True)
     if work.noise is None and sharpness == 1.0:
         start = replace(start, revised=revision(work))
     if not holds_pairs(solver):  # it only leads on
@@ -173,39 +196,45 @@ def _named(work: Work) -> None:
     work.fit = work.fit.with_(**named)
 
 
-def touch(work: Work, most: int = 500) -> None:
+def touch(work: Work) -> None:
     """A fit with contact times from the data, then one with those of the contact law; pairs follow them.
 
     Who touches is a choice for each step and contact. Where noise is estimated the first fit has little of it: much of
     it lets noisy samples choose, and takes the part of impacts. A given weight is lowered for the first fit, and joints
-    that stick begin with smooth friction. If both lead nowhere, relaxed pairs may, in so many iterations.
+    that stick begin with smooth friction.
     """
     problem, done = work.problem, _is_begun(work)
     exact = problem.with_(friction="exact") if problem.sticks_in_pairs else problem
-    soft = exact if problem.estimates_noise else exact.with_(state_weight=min(problem.weight, _SOFT))
-    first: list[tuple[Problem, Solver]] = [(soft, _own(work))]
-    if exact.sticks_exactly and any(joint.rubs for joint in problem.model.joints):
-        first = [(p.with_(friction="smooth"), _own(work)) for p in (soft, exact)]
+    easy = _unstuck(exact)
+    first = [_Lead(p, _own(work)) for p in ([_softened(easy)] if easy is exact else [_softened(easy), easy])]
     if not _by_way_of(work, [] if done else first, exact):
         return
-    if not done and _made(work).result.status is not Status.CONVERGED and not _by_pairs(work, soft, exact, most):
+    if not done and _made(work).result.status is not Status.CONVERGED and not _by_other_ways(work, exact):
         return
     if not (problem.rubs_smoothly or problem.sticks_exactly):
         go(work, problem, work.solver, SHARPNESS[-1])
         _named(work)
 
 
-def _by_pairs(work: Work, soft: Problem, exact: Problem, most: int) -> bool:
-    """The exact law by way of relaxed pairs, from the fit that was made or from the beginning; the fit is then the best
-    of all, which has not converged if one that did not is better. False if one is interrupted."""
-    fits, leads = [_made(work)], [exact] if exact.estimates_noise or exact.weight <= _SOFT else [soft, exact]
-    for ways in ([exact], leads):
-        if ways is leads:
-            work.found, work.touching, work.noise = None, (), None
-        pairs: list[tuple[Problem, Solver]] = [(p.with_(friction="mpcc"), Ipopt(max_iterations=most)) for p in ways]
-        going = _by_way_of(work, pairs, exact)
+def _by_other_ways(work: Work, exact: Problem, most: int = 500) -> bool:
+    """The exact law by way of a rounded one, from the beginning, or of relaxed pairs in so many iterations, from the
+    first fit or from the beginning. The fit is then the best of all, which has not converged if one that did not has
+    less than half its cost. False if one is interrupted.
+
+    A rounded law, with u r = t² instead of u r = 0, chooses rebounds alone. While t falls its minimum goes
+    to one of the law itself (Kanzow, SIAM Journal on Matrix Analysis 17, 1996). The last t is negligible.
+    """
+    first, fits = (_made(work), work.found, work.touching, work.noise), [_made(work)]
+    quick = replace(_own(work), decrease_tolerance=_NEAR)
+    rounded = [_Lead(_unstuck(exact), quick, t) for t in ROUNDINGS]
+    pairs = [_Lead(p.with_(friction="mpcc"), Ipopt(max_iterations=most)) for p in (exact, _softened(exact))]
+    soft = not exact.estimates_noise and exact.weight > _SOFT
+    ways = [(rounded, False), (pairs[:1], True), (pairs[::-1] if soft else pairs[:1], False)]
+    for leads, later in ways:
+        work.fit, work.found, work.touching, work.noise = first if later else (work.fit, None, (), None)
+        going = _by_way_of(work, leads, exact)
         fits.append(_made(work))
-        enough = np.inf if exact.estimates_noise else (1 + _WORSE) * min(one.result.cost.total for one in fits)
+        enough = np.inf if exact.estimates_noise else _GROWN * min(one.result.cost.total for one in fits)
         near = [one for one in fits if not one.result.cost.total > enough]
         best = min(near, key=lambda one: (one.result.status is not Status.CONVERGED, one.result.cost.total))
         if not going or best.result.status is Status.CONVERGED:
@@ -215,19 +244,32 @@ def _by_pairs(work: Work, soft: Problem, exact: Problem, most: int) -> bool:
     return going
 
 
-def _by_way_of(work: Work, leads: Sequence[tuple[Problem, Solver]], exact: Problem) -> bool:
-    """The exact law, from fits that lead to it, of which the first estimates the noise; False if one is
+def _by_way_of(work: Work, leads: Sequence[_Lead], exact: Problem) -> bool:
+    """Fit the exact law, rounded as in the last fit that leads to it; the first estimates the noise. False if one is
     interrupted."""
     going, led, sharp = True, None, 1.0 if exact.rubs_smoothly else SHARPNESS[-1]
-    for i, (problem, solver) in enumerate(leads):
+    for i, lead in enumerate(leads):
         guessed = exact.estimates_noise and not i
-        own = sharp if i and not problem.rubs_smoothly else 1.0
-        going = going and go(work, problem, solver, own, guessed=guessed)
+        own = sharp if i and not lead.problem.rubs_smoothly else 1.0
+        going = going and go(work, lead.problem, lead.solver, own, guessed=guessed, rounding=lead.rounding)
         led = led if i else work.found
-    going = going and go(work, exact, _own(work), sharp)
+        if not going or (lead.rounding and not i and led is not None and led.status is not Status.CONVERGED):
+            break  # of the others, which are harder, none will lead on
+    going = going and go(work, exact, _own(work), sharp, rounding=leads[-1].rounding if leads else 0.0)
     _named(work)
     work.fit = _if_led(_made(work), led)
     return going
+
+
+def _softened(exact: Problem) -> Problem:
+    """With a given weight that is lowered for a first fit."""
+    return exact if exact.estimates_noise else exact.with_(state_weight=min(exact.weight, _SOFT))
+
+
+def _unstuck(exact: Problem) -> Problem:
+    """With joints that do not stick; itself if they do not anyway."""
+    rubs = exact.sticks_exactly and any(joint.rubs for joint in exact.model.joints)
+    return exact.with_(friction="smooth") if rubs else exact
 
 
 def _made(work: Work) -> Fit:
@@ -235,14 +277,14 @@ def _made(work: Work) -> Fit:
     return work.fit
 
 
-def _if_led(made: Fit, led: Solution | None, grown: float = 2.0) -> Fit:
+def _if_led(made: Fit, led: Solution | None) -> Fit:
     """An answer, which has not converged if noise takes the part of impacts: it has grown by such a factor since a fit
     that led to it, which did not settle who touches."""
     found = made.result
     if led is None or led.status is Status.CONVERGED or found.status is not Status.CONVERGED:
         return made
     before = {name: one.std for one in led.noise for name in one.names}
-    if all(one.std <= grown * before.get(name, np.inf) for one in found.noise for name in one.names):
+    if all(one.std <= _GROWN * before.get(name, np.inf) for one in found.noise for name in one.names):
         return made
     detail = "the contact times did not converge in the preliminary fits; take a smaller step"
     return made.with_(status=Status.STALLED, detail=detail)

@@ -145,6 +145,8 @@ class Start:
     """Whose noise, and whose normaliser of the likelihood, are kept; None: the noise is estimated."""
     sharpness: float = 1.0
     """Share of the friction widths; see ``continuation``."""
+    rounding: float = 0.0
+    """Of the law of contacts; see ``continuation.touch``."""
     turns: bool = True
     """See ``assemble``."""
     hold: bool = False
@@ -179,7 +181,7 @@ def fit(
     before = start.assembly or start.like
     made = 0.0 if before is None else before.transcription.kernels.seconds
     normaliser = None if start.noise is None else _normaliser(problem, start.noise)
-    assembly = start.assembly or assemble(problem, normaliser, start.sharpness, start.turns, start.like)
+    assembly = start.assembly or assemble(problem, normaliser, start.sharpness, start.turns, start.like, start.rounding)
     point = assembly.start if known is None else warm(assembly, known, start.own, start.touching)
     if known is not None and start.assembly is None:
         assembly = around(assembly, point, [one.multipliers for one in known.trajectories])

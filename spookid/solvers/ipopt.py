@@ -2,10 +2,9 @@
 
 Residuals form the objective. Of each pair 0 ≤ a ⟂ b ≥ 0 the smaller member is fixed at zero and the other is bounded by
 zero, which gives a program without complementarity. If both are zero at its solution and the multiplier of the fixed
-one has the wrong sign, the members exchange roles, and the program is solved again. The cost decreases each time. The
-last solution is strongly stationary (Scheel and Scholtes 2000) by its multipliers. Without pairs in which both members
-are zero it is also B-stationary: no direction that satisfies the pairs to first order lowers the cost. If the start
-does not show which members are zero, relaxed pairs are solved first and tightened.
+one has the wrong sign, the members exchange roles, and the program is solved again. The cost decreases each time.
+Linear programs then look for a better piece (``neighbouring_pieces``). If the start does not show which members are
+zero, relaxed pairs are solved first and tightened.
 
 Directions of the parameters that the data do not determine are regularized towards the start, because IPOPT would
 diverge along them.
@@ -28,6 +27,7 @@ from spookid.argument_checks import Checked
 from spookid.kernels.arrays import Array, Mask
 from spookid.solvers.callbacks import OVERDETERMINED, TINY, Functions, Watch, end_of, observer, options
 from spookid.solvers.linearization import implied, information, unknown, unseen_directions
+from spookid.solvers.neighbouring_pieces import Pieces, judged
 from spookid.solvers.places import with_constraint_rows
 from spookid.solvers.program import Program
 from spookid.solvers.quadratic_program import bounded_step
@@ -192,19 +192,18 @@ class _Run:
         """Hold one member of each pair, and let those change sides that should."""
         if (end := self._relaxed()) is not None:
             return end
-        held: list[Mask] | None = None
+        held, least = None, np.inf
         while True:
             end = self._stage(held)
             cost = max(self.history[-1].total, TINY)
-            found = self.program.held(self.last.z, self.last.rows, _PAIRS_MET, _WORTH * cost, cost)
-            held, pairs, biactive, wrong = found
+            held, both, wrong = self.program.held(self.last.z, self.last.rows, _PAIRS_MET, _WORTH * cost, cost)
             if end[0] is not Status.CONVERGED:
                 return end
             if not wrong:
-                both = f"{biactive} of {pairs} pairs are zero on both sides"
-                # Without such a pair no other piece is near.
-                said = "strongly stationary for the active set found" if biactive else "B-stationary"
-                return end[0], f"{end[1]}, {said}; {both}"
+                held, said = judged(Pieces(self.program, self.last.z, cost, both), _SMALL_COSINE, cost < least)
+                if held is None:
+                    return end[0], f"{end[1]}, {said}"
+                least = (1 - _WORTH) * cost
 
     def _relaxed(self) -> End | None:
         """Follow relaxed pairs until they tell who is zero, unless the start does; an end if there is one for good."""

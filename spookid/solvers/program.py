@@ -302,10 +302,9 @@ class Program:
 
     def held(
         self, z: Array, multipliers: Array, nothing: float, worth: float, cost: float
-    ) -> tuple[list[Mask], int, int, int]:
-        """Which members to hold next where one of each pair is held; how many pairs there are, of how many both members
-        are zero, and of how many of these the objective would let go the held one: there the point is not strongly
-        stationary.
+    ) -> tuple[list[Mask], list[Mask], int]:
+        """Which members to hold next where one of each pair is held; of which pairs both members are zero, and of how
+        many of these the objective would let go the held one: there the point is not strongly stationary.
 
         Of a pair whose members are both zero the one that is held is let go if the objective falls by more than
         ``worth`` with its own unit, and the other one is held.
@@ -315,7 +314,7 @@ class Program:
             cost: unit of multipliers. A member below the share of it that its own one is counts as zero, too: only the
                 barrier keeps it from zero.
         """
-        next_held, pairs, biactive, wrong = [], 0, 0, 0
+        next_held, biactive, wrong = list[Mask](), list[Mask](), 0
         for place, r in zip(self.places, self._own(z), strict=True):
             if place.factor.pairs:
                 first = np.hsplit(place.role.upper == 0, 2)[0]
@@ -325,8 +324,9 @@ class Program:
                 push = np.where(first, on_a, on_b)
                 leaves = both & (push > worth)
                 next_held.append(first ^ leaves)
-                pairs, biactive, wrong = pairs + both.size, biactive + int(both.sum()), wrong + int(leaves.sum())
-        return next_held, pairs, biactive, wrong
+                biactive.append(both)
+                wrong += int(leaves.sum())
+        return next_held, biactive, wrong
 
     def costs(self, z: Array) -> dict[Group, float]:
         """Of the soft factors."""

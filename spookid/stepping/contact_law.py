@@ -237,21 +237,45 @@ class Touching:
         return ca.fmax(normal, self.contact.friction * ca.fabs(self.normal) * ca.norm_2(away))
 
     def boxes(self) -> list[Box]:
-        """Of the normal: open, on the plane, or rebounding; of the tangents."""
+        """Of the normal: open, on the plane, or rebounding; of the tangents. Of a rounded law: rebounding or not."""
         u, codes, (touching, leaving) = self.own[0], ca.SX.sym("normal"), self._soft_rates
-        up = self.rebounding
-        wanted = u - _SWITCHING * ca.if_else(up, leaving, touching)
-        ends = ca.if_else(codes > 0, leaving, u)
-        normal = Box(codes, touching, ends, (0,), wanted, ca.SX(0), ca.if_else(up, 0, ca.inf))
+        up, rounded = self.rebounding, self.settings.touch_rounding > 0
+        wanted = ca.if_else(rounded, up, u - _SWITCHING * ca.if_else(up, leaving, touching))
+        lower, upper = ca.if_else(rounded, -1, 0), ca.if_else(rounded, 0.5, ca.if_else(up, 0, ca.inf))
+        inside = ca.if_else(rounded, self._rounded_push(touching), touching)
+        held = self._rounded_push(ca.if_else(codes > 0, leaving, touching))
+        ends = ca.if_else(rounded, held, ca.if_else(codes > 0, leaving, u))
+        normal = Box(codes, inside, ends, (0,), wanted, lower, upper)
         if not self.contact.rubs:
             return [normal]
         pushed, z, slip = self.contact.friction * ca.fmax(u, 0), self.own[1:3], self._soft_slip
-        aimed = pushed * z - _SWITCHING * slip
+        aimed, stuck = pushed * z - _SWITCHING * slip, ca.if_else(rounded, self._rounded_slip, -slip)
         if self.contact.cone == "box":
             codes, bound = ca.SX.sym("tangents", 2), pushed * ca.SX.ones(2)
-            return [normal, Box(codes, -slip, z - ca.sign(codes), (0, 1), aimed, -bound, bound)]
+            ends = ca.if_else(rounded, self._rounded_slip, z - ca.sign(codes))
+            wanted = ca.if_else(rounded, 0, aimed)
+            return [normal, Box(codes, stuck, ends, (0, 1), wanted, -bound, bound)]
         codes, length = ca.SX.sym("disc"), length_of(aimed)
-        return [normal, Box(codes, -slip, z - aimed / length, (0, 0), length, ca.SX(-1), pushed)]
+        ends = ca.if_else(rounded, self._rounded_slip, z - aimed / length)
+        return [normal, Box(codes, stuck, ends, (0, 0), ca.if_else(rounded, 0, length), ca.SX(-1), pushed)]
+
+    @property
+    def _rounding(self) -> ca.SX:
+        """t², which is positive, for derivatives are taken of what is not chosen, too."""
+        rounding = self.settings.touch_rounding
+        return ca.if_else(rounding > 0, rounding**2, 1)
+
+    def _rounded_push(self, rate: ca.SX) -> ca.SX:
+        """u + r − √(u² + r² + 2t²), zero where u r = t² (Fischer and Burmeister; Kanzow)."""
+        u = self.own[0]
+        return u + rate - ca.sqrt(u**2 + rate**2 + 2 * self._rounding)
+
+    @property
+    def _rounded_slip(self) -> ca.SX:
+        """z √(|s|² + t²) + s, of each tangent or of both together."""
+        z, slip = self.own[1:3], self._soft_slip
+        squares = slip**2 if self.contact.cone == "box" else ca.sumsqr(slip)
+        return z * ca.sqrt(squares + self._rounding) + slip
 
     def pairs(self) -> tuple[list[tuple[ca.SX, ca.SX]], list[ca.SX]]:
         """(a, b) of each pair, and equality constraints."""

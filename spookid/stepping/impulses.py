@@ -74,6 +74,8 @@ class Settings:
     """Speed of contacts that counts [m/s]."""
     touch_impulse: ca.SX
     """Impulse that gives the whole mechanism that speed [N s]."""
+    touch_rounding: ca.SX
+    """By how much the law of contacts is rounded, in units of these; 0: not at all."""
 
     @classmethod
     def of(cls, model: Model, sensors: int = 0) -> Settings:
@@ -92,6 +94,7 @@ class Settings:
             ca.SX.sym("sigma", sensors),
             ca.SX.sym("touch_speed"),
             ca.SX.sym("touch_impulse"),
+            ca.SX.sym("touch_rounding"),
         )
 
 
