@@ -43,7 +43,7 @@ each joint leaves; its friction is viscous and Coulomb's, by the sign of the rat
 
 {arm}
 
-FIGAROH gives 58 combinations of parameters without physical consistency, in a sixth of the time. `solve` gives masses,
+FIGAROH, used this way, gives 58 combinations of parameters in a sixth of the processor time. `solve` gives masses,
 centres and moments that a body can have, gains, friction and their standard errors; it filters nothing. `regress` is
 spookid's own regression, whose friction turns over 1 % of the rate.
 
@@ -56,7 +56,7 @@ also computes standard errors of the parameters at each update.
 
 {online}
 
-MATLAB, Simulink and Drake's `sysid` are missing: the registries of packages do not offer them, or not for this Python.
+MATLAB and Simulink are missing: no registry of packages offers them.
 
 {where}, one thread.
 """
