@@ -9,6 +9,9 @@ from typing import Any, Self
 ROLES = ("", "position", "torque", "current", "voltage", "control", "command")
 """What a column can be; empty: not used."""
 
+FRICTION = ("viscous and Coulomb", "viscous", "Coulomb", "viscous, Coulomb and Stribeck")
+"""Laws of friction of a joint, the usual one first."""
+
 
 @dataclass(frozen=True)
 class Column:

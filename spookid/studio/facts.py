@@ -51,13 +51,18 @@ def _plain(value: float) -> float | None:
     return float(f"{value:.7g}") if math.isfinite(value) else None
 
 
-def of_recording(recording: Recording) -> Facts:
+def of_recording(recording: Recording, notes: Sequence[str] = ()) -> Facts:
     """Every signal as a series, and how often it was sampled."""
     series = {name: thinned(*finite_samples(recording, name)) for name in recording.signals}
     apart = float(np.median(np.diff(recording.t)))
     duration = float(recording.t[-1] - recording.t[0])
     said = f"{len(recording.t):,} samples in {number(duration, 4)} s, {number(1 / apart, 3)} Hz"
-    return {"name": recording.name, "said": said, "series": series, "notes": list(recording.notes)}
+    return {
+        "name": recording.name,
+        "said": said,
+        "series": series,
+        "notes": list(dict.fromkeys([*notes, *recording.notes])),
+    }
 
 
 # --- robots ---

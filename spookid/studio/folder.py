@@ -94,7 +94,7 @@ class Folder:
 
 
 def check_named(root: Path, path: Path, seen: set[Path] | None = None) -> None:
-    """Raise ProblemError if an XML file, or one that it includes, names a file outside of a folder: MuJoCo opens them."""
+    """Raise ProblemError if an XML file, or one that it includes, names a file outside of a folder: MuJoCo opens it."""
     seen = set() if seen is None else seen
     seen.add(path)
     text = path.read_bytes().decode(errors="replace")

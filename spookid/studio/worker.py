@@ -1,8 +1,8 @@
 """The process that does the work of one request: ``python -m spookid.studio.worker``.
 
 It reads a task as a line of JSON, writes lines of JSON, and ends with ``done`` or with ``refused`` and a sentence.
-Hostile files and heavy ones are its business alone. Another line ends a fit with its best iterate; the end of its input,
-as when the studio has ended, ends it at once.
+Hostile files and heavy ones are its business alone. Another line ends a fit with its best iterate; the end of its
+input, as when the studio has ended, ends it at once.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def read_log(task: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> Any
     log, columns = matching.proposed(robot, Path(task["folder"], task["log"]), choices)
     recording, left_out = matching.readable(log, columns)
     return {
-        **facts.of_recording(recording),
+        **facts.of_recording(recording, log.notes),
         **{"columns": matching.tree(columns), "time": log.time, "has_times": log.has_times},
-        **{"units": log.named_units, "left_out": left_out, "log_notes": list(log.notes)},
+        **{"units": log.named_units, "left_out": left_out},
     }
 
 
@@ -69,8 +69,10 @@ def write(task: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> Any:
         text, notices = writing.new(robot, logs, choices, out)
     else:
         text = writing.edited(task["source"], choices)
+    if task["ladder"]:
+        text = writing.ladder(text, task["ladder"], halves=len(task["logs"]) < 2)
     out.write_text(text, encoding="utf-8")
-    return {"notices": list(notices), "declared": list(writing.parameters(text))}
+    return {"notices": list(notices)}
 
 
 def check(task: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> Any:
@@ -146,8 +148,7 @@ def ladder(task: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> Any:
     from spookid.studies.nested_models import ladder as compare
 
     found = compare(load_file(task["problem"]).problems)
-    rows = [{"name": step.name, "value": step.verdict} for step in found.steps]
-    return {"text": str(found), "rows": rows}
+    return {"text": str(found)}
 
 
 TASKS = {one.__name__: one for one in (look, read_log, write, check, solve, predict, ladder)}

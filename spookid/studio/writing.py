@@ -18,10 +18,8 @@ from spookid.errors import ProblemError
 from spookid.robots import Robot
 from spookid.robots.logs import EFFORTS, Log, Matched, opened
 from spookid.robots.scaffold import printed, scaffold
-from spookid.studio.choices import Choices, Column
+from spookid.studio.choices import FRICTION, Choices, Column
 
-FRICTION = ("viscous and Coulomb", "viscous", "Coulomb", "viscous, Coulomb and Stribeck")
-"""Laws of dry and viscous friction of a joint, the usual one first."""
 _STRIBECK = (0.3, 100.0)
 """Initial values of the Stribeck effect: share of the Coulomb friction, and ζ [s²/rad² or s²/m²]."""
 _TITLE = "# --- chosen in spookid studio ---"
