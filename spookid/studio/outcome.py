@@ -80,14 +80,14 @@ class ResultsStep(Step):
                     self._motion(found["drawing"], found["motions"][0])
         with fold(self.session, "Residuals", "residuals", unfolded=True), plots():
             for one in found["signals"]:
-                where = f"{one['recording']}: {one['signal']}"
+                where = one["signal"]
                 plot({f"{where} measured": one["measured"], "estimated": one["estimated"]}, one["unit"])
                 plot({f"{where} residual": one["residual"]}, one["unit"])
         self._predictions()
         if self.session.robot:
             with fold(self.session, "Comparison of friction laws", "ladder"):
                 button("Compare", "compare", self.session.compare)
-                said((self.session.compared or {"text": ""})["text"])
+                said(self.session.compared)
         with fold(self.session, "Summary as text", "summary"):
             said(found["summary"])
 

@@ -24,8 +24,8 @@ class ParametersStep(Step):
         if found is None:
             ui.label("The parameters appear once the problem has been checked: a robot and a log are needed.")
             return
-        if found["keys"]:
-            box = ui.select(found["keys"], value=session.choices.key or found["keys"][0], label="Problem")
+        if session.keys:
+            box = ui.select(session.keys, value=session.choices.key or session.keys[0], label="Problem")
             on_change(box, lambda key: session.choose(Choices(key=key)))
         ui.label(f"{found['name']}: {found['sizes']}").classes("text-sm")
         if session.robot:

@@ -55,6 +55,8 @@ class Session:
         self.opened: Path | None = None
         """A problem file that was opened, and its text."""
         self.source: str | None = None
+        self.keys: list[str] = []
+        """Of its problems, if it holds several."""
         self.problem: Path | None = None
         self.notices: list[str] = []
         self.questions: list[dict[str, Any]] = []
@@ -67,7 +69,7 @@ class Session:
         self.result: dict[str, Any] | None = None
         self.predicted: dict[str, Any] | None = None
         self.predicted_log = ""
-        self.compared: dict[str, Any] | None = None
+        self.compared = ""
         self.written: list[str] = []
         """Names of exported files."""
 
@@ -97,7 +99,7 @@ class Session:
         async def work() -> None:
             self.folder.path(name)
             choices = Choices(free=free, mend=mend)
-            facts = await Job("look", self._task(robot=name, choices=choices.tree)).run()
+            facts = await Job("look_at_robot", self._task(robot=name, choices=choices.tree)).run()
             self._clear()
             self.robot, self.facts, self.choices = name, facts, choices
 
@@ -229,12 +231,13 @@ class Session:
             self.versions["Data"] += 1
 
         self.checked = await Job("check", {"problem": str(self.problem)}, heard).run()
+        self.keys = self.checked["keys"] or self.keys
 
     async def _write(self, out: Path, choices: Choices, ladder: str = "") -> list[str]:
         """A problem file, and what to say of it."""
         logs = [name for name, used in self.logs.items() if used]
         task = self._task(choices=choices.tree, source=self.source, logs=logs, out=str(out), ladder=ladder)
-        return list((await Job("write", task).run())["notices"])
+        return list(await Job("write", task).run())
 
     # --- fit ---
 
@@ -242,7 +245,7 @@ class Session:
         """Fit, in a process; its iterations are heard as they come."""
         if self.fitting or self.checked is None or self.problem is None:
             return
-        self.iterations, self.result, self.predicted, self.compared = [], None, None, None
+        self.iterations, self.result, self.predicted, self.compared = [], None, None, ""
         self.error, self.fitting = "", "building"
         self.versions.update(["Run", "Results"])
 
@@ -299,7 +302,7 @@ class Session:
             laws = dict.fromkeys(self.facts["labels"], FRICTION[-1])
             await self._write(out, replace(self.choices, friction=laws), self.problem.stem)
             self.written.append(out.name)
-            self.compared = await Job("ladder", {"problem": str(out)}).run()
+            self.compared = await Job("compare", {"problem": str(out)}).run()
 
         await self._do("comparing friction laws", work, "Results")
 
