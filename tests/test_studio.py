@@ -162,7 +162,7 @@ def test_a_csv_of_a_pendulum_becomes_a_report_and_a_file_that_repeats_it(
     page.wait_for_selector("[data-role=pin]")
     go(page, "Parameters")
     page.wait_for_selector(".ag-cell.state-weak")  # a mass by itself swings as any other
-    page.click("text=Friction, drives and step")
+    page.click("[data-act=drives] .q-item")
     page.click("[data-act=known]")
     page.click(".q-menu >> text=rod")
     page.wait_for_selector(".ag-cell.state-weak", state="detached")
@@ -221,7 +221,7 @@ def test_a_log_in_degrees_is_corrected_from_the_question(
     question = page.locator("[data-question=pin]")
     question.wait_for()
     assert "degrees" in question.inner_text()
-    question.get_by_text("Yes, it is in deg").click()
+    question.locator("[data-act=yes]").click()
     page.wait_for_selector("[data-question=pin]", state="detached")
     page.wait_for_selector("text=checking", state="hidden")
     go(page, "Parameters")

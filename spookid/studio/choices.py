@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
+import msgspec
+
 ROLES = ("", "position", "torque", "current", "voltage", "control", "command")
 """What a column can be; empty: not used."""
+FRICTION = ("viscous and Coulomb", "viscous", "Coulomb", "viscous, Coulomb and Stribeck")
+"""Laws of friction of a joint, the usual one first."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +73,4 @@ class Choices:
     @classmethod
     def of(cls, tree: Mapping[str, Any]) -> Self:
         """From JSON."""
-        own = {**tree, "known": tuple(tree.get("known", ()))}
-        own["columns"] = {name: Column(**one) for name, one in own.get("columns", {}).items()}
-        own["parameters"] = {
-            name: Choice(**{**one, "prior": None if one.get("prior") is None else tuple(one["prior"])})
-            for name, one in own.get("parameters", {}).items()
-        }
-        return cls(**own)
+        return msgspec.convert(tree, cls)

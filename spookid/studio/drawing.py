@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ Array = NDArray[np.float64]
 Pose = tuple[Array, Array]
 """Origin (3,) and axes in columns (3, 3) of a body in the world."""
 COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#9467bd", "#8c564b", "#e377c2", "#17becf", "#bcbd22")
+_NONE: Pose = np.zeros(3), np.eye(3)
 _SIZE = 2.0
 """Extent of every drawing, in units of the scene."""
 
@@ -50,16 +51,11 @@ class Kinematics:
         return self._placed(self.values)
 
     def _placed(self, values: Mapping[str, float]) -> dict[str, Pose]:
-        none = np.zeros(3), np.eye(3)
-        found: dict[str, Pose] = {self._facts["ground"]: none}
-        waiting = list(self._facts["joints"])
-        if not self._facts["ground"] and self._facts["bodies"]:
-            roots = {b["name"] for b in self._facts["bodies"]} - {joint["child"] for joint in waiting}
-            found |= dict.fromkeys(roots, none)
+        facts, waiting = self._facts, list(self._facts["joints"])
+        roots = {facts["ground"], *(body["name"] for body in facts["bodies"])} - {joint["child"] for joint in waiting}
+        found: dict[str, Pose] = dict.fromkeys(roots, _NONE)
         while waiting:
             ready = [joint for joint in waiting if joint["parent"] in found]
-            if not ready:
-                break
             for joint in ready:
                 at = values.get(joint["name"], 0.0)
                 turn = Rotation.from_rotvec([at, 0, 0]).as_matrix() if joint["kind"] == "hinge" else np.eye(3)
@@ -67,19 +63,16 @@ class Kinematics:
                 inner = compose(found[joint["parent"]], _frame(joint["inner"]))
                 found[joint["child"]] = compose(compose(inner, (shift, turn)), _inverse(_frame(joint["outer"])))
                 waiting.remove(joint)
-        for body in self._facts["bodies"]:
-            found.setdefault(body["name"], none)
         return found
 
     def _gaps(self, values: Mapping[str, float]) -> Array:
         poses, gaps = self._placed(values), []
         for loop in self._facts["loops"]:
-            ends = [poses[body][0] + poses[body][1] @ np.array(at) for body, at in zip(*self._sides(loop), strict=True)]
-            gaps.append(ends[0] - ends[1])
+            one, other = (
+                poses[name][0] + poses[name][1] @ at for name, at in zip(loop["bodies"], loop["at"], strict=True)
+            )
+            gaps.append(one - other)
         return np.concatenate(gaps)
-
-    def _sides(self, loop: Mapping[str, Any]) -> tuple[Sequence[str], Sequence[Any]]:
-        return loop["bodies"], loop["at"]
 
     def _close(self, moved: str) -> None:
         """Gauss–Newton steps of the other joints until loops are closed, or as nearly as they can be."""
@@ -105,14 +98,14 @@ class Kinematics:
         ]
 
 
-def extent(points: Sequence[Array]) -> float:
+def _extent(points: Sequence[Array]) -> float:
     """Largest distance between points along an axis of the world [m]; 1 if there is none."""
     stack = np.array(points)
     size = float(np.max(np.ptp(stack, axis=0))) if len(stack) else 0.0
     return size if math.isfinite(size) and size > 0 else 1.0
 
 
-def upright(gravity: Sequence[float]) -> Array:
+def _upright(gravity: Sequence[float]) -> Array:
     """Turns the world so that gravity points down in the scene, (3, 3)."""
     size = float(np.linalg.norm(gravity))
     if not (math.isfinite(size) and size > 0):
@@ -122,52 +115,43 @@ def upright(gravity: Sequence[float]) -> Array:
 
 
 class Figure:
-    """One mechanism in a scene; of several the paler are the less sure ones."""
+    """One mechanism in a scene; in a colour of its own, it is a broad pale one behind another."""
 
     def __init__(
         self,
         scene: ui.scene,
-        bodies: Sequence[Mapping[str, Any]],
-        axes: Sequence[Mapping[str, Any]],
         scale: float,
         turn: Array,
+        bodies: Sequence[Mapping[str, Any]],
+        axes: Sequence[Mapping[str, Any]],
         colour: str = "",
         opacity: float = 1.0,
     ) -> None:
         self._scene, self._scale, self._turn = scene, scale, turn
-        self._bodies: dict[str, Any] = {}
-        self._axes: list[tuple[Any, str, Array]] = []
-        thick = 0.02 if not colour else 0.035
+        self._groups: list[tuple[Any, str]] = []
+        thick = 0.035 if colour else 0.02
         with scene:
             for i, body in enumerate(bodies):
-                own = colour or COLOURS[i % len(COLOURS)]
+                own, center = colour or COLOURS[i % len(COLOURS)], scale * np.array(body["center"])
                 with scene.group() as group:
-                    center = scale * np.array(body["center"])
                     scene.sphere(1.8 * thick).move(*center.tolist()).material(own, opacity)
                     for end in body["ends"]:
                         _bar(scene, center, scale * np.array(end), thick, own, opacity)
-                self._bodies[body["name"]] = group
+                self._groups.append((group, body["name"]))
             for axis in axes:
+                along, at = np.array(axis["axis"], dtype=float), scale * np.array(axis["at"])
+                along /= max(float(np.linalg.norm(along)), 1e-12)
                 with scene.group() as group:
-                    along = np.array(axis["axis"], dtype=float)
-                    along /= max(float(np.linalg.norm(along)), 1e-12)
-                    at = scale * np.array(axis["at"])
                     _bar(scene, at - 0.12 * along, at + 0.12 * along, 0.008, "#d62728", opacity)
                     scene.text(axis["name"], "font-size: 11px; color: #333").move(*(at + 0.16 * along).tolist())
-                self._axes.append((group, axis["body"], at))
+                self._groups.append((group, axis["body"]))
 
     def pose(self, poses: Mapping[str, Pose]) -> None:
         """Move it."""
+        known = {"": _NONE, "GROUND": _NONE, **poses}
         with self._scene._batch_calls():
-            for name, group in self._bodies.items():
-                self._place(group, poses.get(name))
-            for group, body, _ in self._axes:
-                self._place(group, poses.get(body, (np.zeros(3), np.eye(3))))
-
-    def show(self, visible: bool) -> None:
-        """Show or hide it."""
-        for group in self._bodies.values():
-            group.visible(visible)
+            for group, body in self._groups:
+                self._place(group, known.get(body))
 
     def _place(self, group: Any, pose: Pose | None) -> None:
         group.visible(pose is not None)
@@ -189,42 +173,52 @@ def _bar(scene: ui.scene, begin: Array, end: Array, thick: float, colour: str, o
     bar.move(*((begin + end) / 2).tolist()).rotate_R(turn.tolist())
 
 
-def poses_of(names: Sequence[str], q: Sequence[Sequence[float]]) -> dict[str, Pose]:
-    """From positions and quaternions, scalar first."""
-    found = {}
-    for name, row in zip(names, q, strict=True):
-        w, x, y, z = row[3:7]
-        found[name] = np.array(row[:3]), Rotation.from_quat([x, y, z, w]).as_matrix()
-    return found
+def _poses_of(bodies: Sequence[Mapping[str, Any]], q: Sequence[Sequence[float]]) -> dict[str, Pose]:
+    """From positions and quaternions, scalar first; none where there are none."""
+    pairs = zip(bodies, q, strict=False)
+    return {
+        body["name"]: (np.array(row[:3]), Rotation.from_quat(np.roll(row[3:7], -1)).as_matrix()) for body, row in pairs
+    }
 
 
-class Stage:
-    """A scene with a camera that sees what is in it."""
-
-    def __init__(self, points: Sequence[Array], turn: Array) -> None:
-        self.scale = _SIZE / extent(points)
-        self.turn = turn
-        middle = (
-            self.scale * turn @ (np.min(points, axis=0) + np.max(points, axis=0)) / 2 if len(points) else np.zeros(3)
-        )
-        camera = ui.scene.perspective_camera(fov=45, near=0.01)
-        self.scene = ui.scene(640, 420, grid=(4, 20), camera=camera, background_color="#f6f7f9", fps=30)
-        self.scene.classes("w-full border rounded").style("max-width: 100%")
-        x, y, z = middle.tolist()
-        self.scene.move_camera(x + 1.6, y - 2.4, z + 0.9, x, y, z, 0, 0, 1, duration=0)
+def _stage(points: Sequence[Array], gravity: Sequence[float]) -> tuple[ui.scene, float, Array]:
+    """A scene whose camera sees all points, the scale to draw them in, and the turn that has gravity point down."""
+    scale, turn = _SIZE / _extent(points), _upright(gravity)
+    x, y, z = (scale * turn @ (np.min(points, axis=0) + np.max(points, axis=0)) / 2).tolist()
+    camera = ui.scene.perspective_camera(fov=45, near=0.01)
+    scene = ui.scene(640, 400, grid=(4, 20), camera=camera, background_color="#f6f7f9", fps=30)
+    scene.classes("w-full border rounded").style("max-width: 100%")
+    scene.move_camera(x + 1.5, y - 2.3, z + 0.8, x, y, z, 0, 0, 1, duration=0)
+    return scene, scale, turn
 
 
-def robot_stage(facts: Mapping[str, Any]) -> tuple[Stage, Figure, Kinematics]:
-    """A robot as its file has it."""
+def robot_stage(facts: Mapping[str, Any]) -> tuple[Figure, Kinematics]:
+    """A robot as its file has it, and what moves it."""
     moving = Kinematics(facts)
     poses = moving.poses()
-    points = [np.zeros(3)]
-    for body in facts["bodies"]:
-        at, axes = poses[body["name"]]
-        points += [at + axes @ np.array(end) for end in [*body["ends"], body["center"]]]
-    stage = Stage(points, upright(facts["gravity"]))
+    ends = [(body["name"], at) for body in facts["bodies"] for at in [*body["ends"], body["center"]]]
+    stage = _stage(
+        [np.zeros(3), *(poses[name][0] + poses[name][1] @ np.array(at) for name, at in ends)], facts["gravity"]
+    )
     ground = {"name": facts["ground"], "center": [0.0, 0.0, 0.0], "ends": facts["ground_ends"]}
-    bodies = [*facts["bodies"], ground] if facts["ground"] else facts["bodies"]
-    figure = Figure(stage.scene, bodies, moving.axes(), stage.scale, stage.turn)
+    figure = Figure(*stage, [*facts["bodies"], *([ground] if facts["ground"] else [])], moving.axes())
     figure.pose(poses)
-    return stage, figure, moving
+    return figure, moving
+
+
+def results_stage(parts: Mapping[str, Any], motion: Mapping[str, Any]) -> Callable[[int], None]:
+    """Estimated motion over measured: a function that shows one of its moments."""
+    bodies = parts["bodies"]
+    first = _poses_of(bodies, motion["estimated"][0])
+    points = [np.array(row[:3]) for frame in motion["estimated"] for row in frame]
+    points += [first[body["name"]][0] + first[body["name"]][1] @ np.array(at) for body in bodies for at in body["ends"]]
+    stage = _stage([point for point in points if np.isfinite(point).all()], parts["gravity"])
+    measured = Figure(*stage, bodies, [], "#ff9f40", 0.45) if any(motion["measured"]) else None
+    estimated = Figure(*stage, bodies, parts["axes"])
+
+    def show(k: int) -> None:
+        estimated.pose(_poses_of(bodies, motion["estimated"][k]))
+        if measured is not None:
+            measured.pose(_poses_of(bodies, motion["measured"][k] or []))
+
+    return show

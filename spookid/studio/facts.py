@@ -13,7 +13,6 @@ from spookid.assembly.assembly import assemble
 from spookid.assembly.problem import Problem
 from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples
-from spookid.errors import ProblemError
 from spookid.estimation.identifiability import a_priori
 from spookid.kernels.arrays import Array
 from spookid.report.conclusion import inertia_coordinates, sizes
@@ -51,13 +50,14 @@ def _plain(value: float) -> float | None:
     return float(f"{value:.7g}") if math.isfinite(value) else None
 
 
-def of_recording(recording: Recording) -> Facts:
+def of_recording(recording: Recording, notes: Sequence[str] = ()) -> Facts:
     """Every signal as a series, and how often it was sampled."""
     series = {name: thinned(*finite_samples(recording, name)) for name in recording.signals}
     apart = float(np.median(np.diff(recording.t)))
     duration = float(recording.t[-1] - recording.t[0])
     said = f"{len(recording.t):,} samples in {number(duration, 4)} s, {number(1 / apart, 3)} Hz"
-    return {"name": recording.name, "said": said, "series": series, "notes": list(recording.notes)}
+    told = list(dict.fromkeys([*notes, *recording.notes]))
+    return {"name": recording.name, "said": said, "series": series, "notes": told}
 
 
 # --- robots ---
@@ -94,14 +94,9 @@ def of_robot(robot: Robot) -> Facts:
         loops.append({"bodies": [group.name for group, _ in sides], "at": [own.at.tolist() for _, own in sides]})
         for group, own in sides:
             ends[group.name].append(own.at.tolist())
-    bodies = [
-        {"name": group.name, "center": group.inertial(described).center.tolist(), "ends": ends[group.name]}
-        for group in groups.bodies
-    ]
-    ties = [
-        {"leader": tie.leader, "follower": tie.follower, "ratio": tie.ratio, "offset": tie.offset}
-        for tie in described.ties
-    ]
+    centers = {group.name: group.inertial(described).center.tolist() for group in groups.bodies}
+    bodies = [{"name": name, "center": center, "ends": ends[name]} for name, center in centers.items()]
+    ties = [{"leader": t.leader, "follower": t.follower, "ratio": t.ratio, "offset": t.offset} for t in described.ties]
     units = {label: coordinate.unit for label, coordinate in robot.coordinates.items()}
     ground = next((group.name for group in groups.groups.values() if group.ground), "")
     return {
@@ -116,8 +111,6 @@ def of_robot(robot: Robot) -> Facts:
 
 def of_problem(problem: Problem) -> Facts:
     """What a fit will be able to tell of each parameter, linearized at the initial values."""
-    if not problem.recordings:
-        raise ProblemError("there is no recording yet; drop a log at Data")
     assembly = assemble(problem)
     known = a_priori(assembly).sensitivities
     weak = {name for direction in known.weak for name in direction.direction}
@@ -155,19 +148,10 @@ def of_finding(finding: Finding) -> Facts:
 def of_solution(solution: Solution, coordinates: Collection[str] = ()) -> Facts:
     """Verdict, warnings, estimates, residuals and motion; ``coordinates`` of inertias are the last of the table."""
     summary = solution.summary()
-    rows = [
-        {
-            **{"name": one.name, "value": one.brief, "relative": _relative(one.estimate, one.std_err)},
-            **{"from": one.known_from},
-        }
-        for one in sorted(solution.parameters.values(), key=lambda one: one.name in coordinates)
-    ]
+    own = sorted(solution.parameters.values(), key=lambda one: one.name in coordinates)
+    rows = [_row(one.name, one.brief, one) for one in own]
     derived = [
-        {
-            "name": name,
-            "value": f"{number(one.estimate, 4)} ± {number(one.std_err, 2)} {one.unit}".replace(" ± nan", ""),
-        }
-        | {"relative": _relative(one.estimate, one.std_err), "from": one.known_from}
+        _row(name, f"{number(one.estimate, 4)} ± {number(one.std_err, 2)} {one.unit}".replace(" ± nan", ""), one)
         for name, one in {**solution.physical, **solution.joints}.items()
     ]
     return {
@@ -180,16 +164,17 @@ def of_solution(solution: Solution, coordinates: Collection[str] = ()) -> Facts:
     }
 
 
-def _relative(value: float, error: float) -> str:
-    return f"{number(100 * error / abs(value), 2)} %" if error < 10 * abs(value) else ""
+def _row(name: str, value: str, one: Any) -> Facts:
+    share = f"{number(100 * one.std_err / abs(one.estimate), 2)} %" if one.std_err < 10 * abs(one.estimate) else ""
+    return {"name": name, "value": value, "relative": share, "from": one.known_from}
 
 
 def _signals(motion: Trajectory) -> list[Facts]:
+    pairs = zip(motion.signals, motion.units, motion.observed.T, motion.predicted.T, strict=True)
     return [
-        {"recording": motion.name, "signal": signal, "unit": motion.units[i]}
-        | {"measured": thinned(motion.t, motion.observed[:, i]), "estimated": thinned(motion.t, motion.predicted[:, i])}
-        | {"residual": thinned(motion.t, motion.observed[:, i] - motion.predicted[:, i])}
-        for i, signal in enumerate(motion.signals)
+        _pair(f"{motion.name}: {name}", unit, (motion.t, seen), (motion.t, predicted))
+        | {"residual": thinned(motion.t, seen - predicted)}
+        for name, unit, seen, predicted in pairs
     ]
 
 
@@ -229,18 +214,16 @@ def _motion(solution: Solution, number: int) -> Facts:
 def of_efforts(found: MotorEfforts) -> list[Facts]:
     """Predicted and measured efforts of motors along a recording."""
     return [
-        {"recording": found.recording, "signal": name, "unit": found.units[i]}
-        | {"measured": thinned(found.t, found.measured_efforts[:, i])}
-        | {"estimated": thinned(found.t, found.efforts[:, i])}
+        _pair(name, found.units[i], (found.t, found.measured_efforts[:, i]), (found.t, found.efforts[:, i]))
         for i, name in enumerate(found.motors)
     ]
 
 
 def of_simulation(problem: Problem, measured: Recording, simulated: Recording) -> list[Facts]:
     """Simulated and measured signals of sensors."""
-    return [
-        {"recording": measured.name, "signal": channel.signal, "unit": channel.unit}
-        | {"measured": thinned(measured.t - measured.t[0], measured.signal(channel.signal))}
-        | {"estimated": thinned(simulated.t - simulated.t[0], simulated.signal(channel.signal))}
-        for channel in problem.channels
-    ]
+    series = [(one.t - one.t[0], one) for one in (measured, simulated)]
+    return [_pair(c.signal, c.unit, *((t, one.signal(c.signal)) for t, one in series)) for c in problem.channels]
+
+
+def _pair(name: str, unit: str, measured: tuple[Array, Array], estimated: tuple[Array, Array]) -> Facts:
+    return {"signal": name, "unit": unit, "measured": thinned(*measured), "estimated": thinned(*estimated)}

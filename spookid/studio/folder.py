@@ -94,7 +94,9 @@ class Folder:
 
 
 def check_named(root: Path, path: Path, seen: set[Path] | None = None) -> None:
-    """Raise ProblemError if an XML file, or one that it includes, names a file outside of a folder: MuJoCo opens them."""
+    """Raise ProblemError if an XML file, or one that it includes, names a file outside of a folder: MuJoCo opens it."""
+    if path.suffix not in (".xml", ".mjcf"):
+        return  # of the others Python opens the files
     seen = set() if seen is None else seen
     seen.add(path)
     text = path.read_bytes().decode(errors="replace")
@@ -102,7 +104,7 @@ def check_named(root: Path, path: Path, seen: set[Path] | None = None) -> None:
         other = path.parent / html.unescape(name)
         if not other.resolve().is_relative_to(root.resolve()):
             raise ProblemError(f"{path.name} names {name!r}, which lies outside the folder of the studio")
-        if other.is_file() and other.suffix == ".xml" and other not in seen:
+        if other.is_file() and other not in seen:
             check_named(root, other, seen)
 
 

@@ -3,51 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError
 from spookid.robots import Robot
-from spookid.robots.logs import Log, match, opened
+from spookid.robots.logs import EFFORTS, Log, Matched, opened
 from spookid.studio.choices import ROLES, Choices, Column
 
 
-def proposed(robot: Robot, path: Path, choices: Choices) -> tuple[Log, dict[str, Column]]:
-    """A log, and what its columns are: as chosen, or as their names say."""
+def read_with(path: Path, choices: Choices) -> Log:
+    """A log with the units that were chosen, and those that its columns name."""
     log = opened(path)
-    log = replace(log, units={name: unit for name, unit in choices.units.items() if name in {*log.columns, log.time}})
-    labels, described = list(robot.freedoms), robot.description
-    actuators = {one.name: one.joint for one in described.actuators if one.joint in labels}
-    servos = {one.name: one.joint for one in described.servos if one.joint in labels}
-    found = match([log.time, *log.columns], labels, actuators, servos, log.time)
-    roles = {column: Column("position", joint) for joint, column in found.positions.items()}
-    roles |= {column: Column(found.effort, joint) for joint, column in found.efforts.items()}
-    roles |= {column: Column("command", joint) for joint, column in found.commands.items()}
+    there = {*log.columns, log.time}
+    chosen = {name: unit for name, unit in choices.units.items() if name in there}
+    return replace(log, units={**log.named_units, **chosen})
+
+
+def proposed(robot: Robot, choices: Choices, path: Path) -> tuple[Log, dict[str, Column]]:
+    """A log, and what its columns are: as chosen, or as their names say."""
+    log, labels, described = read_with(path, choices), list(robot.freedoms), robot.description
+    actuators, servos = (
+        {one.name: one.joint for one in kind if one.joint in labels} for kind in (described.actuators, described.servos)
+    )
+    found = log.matched(labels, actuators, servos)
+    kinds = {"position": found.positions, found.effort: found.efforts, "command": found.commands}
+    roles = {column: Column(kind, joint) for kind, own in kinds.items() for joint, column in own.items()}
     if len(labels) == 1:  # columns without a name of a joint are of the only one
-        kinds = {reason.removeprefix("a "): name for name, reason in found.unused.items() if reason.startswith("a ")}
+        free = {reason.removeprefix("a "): name for name, reason in found.unused.items()}
         known = {column.role for column in roles.values()}
-        roles |= {name: Column(kind, labels[0]) for kind, name in kinds.items() if kind in ROLES and kind not in known}
-    columns = {}
-    for name in dict.fromkeys([*([log.time] if log.has_times else []), *log.columns]):
-        proposal = roles.get(name) or Column(reason="times" if name == log.time else found.unused.get(name, ""))
-        columns[name] = choices.columns.get(name) or proposal
-    return log, columns
+        roles |= {name: Column(kind, labels[0]) for kind, name in free.items() if kind in ROLES and kind not in known}
+    names = dict.fromkeys([*([log.time] if log.has_times else []), *log.columns])
+    proposals = {name: roles.get(name) or Column(reason=found.unused.get(name, "")) for name in names}
+    return log, {name: choices.columns.get(name) or proposal for name, proposal in proposals.items()}
 
 
 def readable(log: Log, columns: Mapping[str, Column]) -> tuple[Recording, dict[str, str]]:
     """All columns that hold numbers as one recording, and why the others do not."""
-    names = [name for name in columns if name != log.time or not log.has_times]
-    units = {**log.named_units, **log.units}
-    log = replace(log, units=units)
+    names, good, bad = [name for name in columns if name != log.time or not log.has_times], list[str](), {}
     try:
         return log.read(names, log.time), {}
     except ProblemError as error:
-        if not log.has_times:
+        if not log.has_times or len(names) < 2:
             raise
         first = error
-    good, bad = [], {}
     for name in names:
         try:
             log.read([name], log.time)
@@ -59,6 +59,27 @@ def readable(log: Log, columns: Mapping[str, Column]) -> tuple[Recording, dict[s
     return log.read(good, log.time), bad
 
 
-def tree(columns: Mapping[str, Column]) -> dict[str, Any]:
-    """As JSON holds it."""
-    return {name: asdict(column) for name, column in columns.items()}
+def matched_by(log: Log, columns: Mapping[str, Column]) -> Matched:
+    """Columns as the user has matched them; of efforts those of the kind that most joints have."""
+    found: dict[str, dict[str, str]] = {}
+    unused: dict[str, str] = {}
+    for name, column in columns.items():
+        if name == log.time or name not in log.columns:
+            continue
+        own = found.setdefault(column.role, {})
+        if not column.role or not column.joint:
+            unused[name] = column.reason or "not used"
+        elif column.joint in own:
+            both = f"columns {own[column.joint]!r} and {name!r} are both the {column.role} of {column.joint!r}"
+            raise ProblemError(f"{both}; leave one of them unused")
+        else:
+            own[column.joint] = name
+    if not found.get("position"):
+        raise ProblemError(f"no column of {log.path.name} is matched to the position of a joint; match one")
+    effort = max(EFFORTS, key=lambda kind: len(found.get(kind, {})))
+    for kind in EFFORTS:
+        if kind != effort:
+            unused |= dict.fromkeys(found.get(kind, {}).values(), f"a {kind} beside a {effort}")
+    efforts = found.get(effort, {})
+    commands = {joint: column for joint, column in found.get("command", {}).items() if joint not in efforts}
+    return Matched(log.time, found["position"], efforts, effort if efforts else "", unused, commands)

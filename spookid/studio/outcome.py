@@ -1,4 +1,4 @@
-"""The steps of the fit and of what it has found."""
+"""The last steps: the fit while it runs, and what it has found."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from nicegui import ui
 
-from spookid.studio.drawing import Figure, Stage, poses_of, upright
-from spookid.studio.steps import Step, echart, listed, player, start
+from spookid.studio.drawing import results_stage
+from spookid.studio.parts import Step, button, findings, fold, player, plot, plots, said, saved, tagged
 
-_COLOURS = {"error": "bg-red-100", "warning": "bg-amber-100", "note": "bg-gray-100"}
 _HEAD = [
     {"name": "name", "label": "parameter", "field": "name", "align": "left"},
     {"name": "value", "label": "estimate ± standard error", "field": "value", "align": "left"},
@@ -19,12 +18,8 @@ _HEAD = [
 ]
 
 
-def findings(found: list[dict[str, Any]]) -> None:
-    """Warnings and notes with their codes."""
-    for one in found:
-        with ui.column().classes(f"{_COLOURS[one['severity']]} rounded p-2 gap-0 w-full"):
-            ui.label(one["code"]).classes("text-xs font-bold")
-            ui.label(one["text"]).classes("text-xs")
+def _rows(rows: list[dict[str, Any]], head: list[dict[str, str]] = _HEAD) -> ui.table:
+    return ui.table(columns=head, rows=rows, row_key="name").props("dense flat").classes("w-full max-h-96")
 
 
 class RunStep(Step):
@@ -32,42 +27,34 @@ class RunStep(Step):
 
     @ui.refreshable_method
     def content(self) -> None:
-        session = self.session
-        self._chart: ui.echart | None = None
-        checked = session.checked
+        session, checked = self.session, self.session.checked
         with ui.row().classes("items-center gap-3"):
-            run = ui.button("Run", icon="play_arrow", on_click=lambda: start(session.solve())).props('data-act="run"')
+            run = button("Run", "run", session.solve, "icon=play_arrow")
             run.set_enabled(checked is not None and not session.fitting and not session.working)
-            stop = ui.button("Cancel, keep the best", icon="stop", on_click=session.cancel).props(
-                'outline data-act="cancel"'
-            )
-            stop.set_enabled(bool(session.fitting))
+            stop = ui.button("Cancel, keep the best", on_click=session.cancel).props("outline icon=stop")
+            tagged(stop, "act", "cancel").set_enabled(bool(session.fitting))
             self._said = ui.label().classes("text-sm")
         if checked is None:
             ui.label("Run is enabled when the check has passed.").classes("text-sm text-gray-600")
         if session.problem is not None:
             ui.label(f"Problem file: {session.problem.name}").classes("text-sm")
-        if checked is not None:
-            findings([*session.questions, *checked["findings"]])
+        findings([*session.questions, *(checked or {"findings": []})["findings"]])
         for notice in session.notices:
             ui.label(notice).classes("text-xs text-gray-600")
-        self._chart = echart({"cost": []}, height=220)
-        self._chart.options["xAxis"] |= {"name": "iteration"}
-        self._chart.options["yAxis"] |= {"type": "log", "name": "cost"}
-        self._table = ui.table(columns=_HEAD[:2], rows=[], row_key="name").props("dense flat").classes("w-full")
+        self._chart = plot({"cost": []}, "cost", 220, log=True)
+        self._table = _rows([], _HEAD[:2])
         self.live()
 
     def live(self) -> None:
         """The newest iterate."""
-        session = self.session
-        self._said.text = f"{session.fitting}, {len(session.iterations)} iterates" if session.fitting else ""
-        if self._chart is None or not session.iterations:
-            return
-        costs = [[i, one["cost"]] for i, one in enumerate(session.iterations) if one["cost"] > 0]
-        self._chart.options["series"][0]["data"] = costs
-        self._chart.update()
-        values = session.iterations[-1]["values"]
-        self._table.rows = [{"name": name, "value": f"{value:.5g}"} for name, value in values.items()]
+        fitting, iterations = self.session.fitting, self.session.iterations
+        self._said.text = f"{fitting}, {len(iterations)} iterates" if fitting else ""
+        if iterations:
+            costs = [[i, one["cost"]] for i, one in enumerate(iterations) if one["cost"] > 0]
+            self._chart.options["series"][0]["data"] = costs
+            self._chart.update()
+            values = iterations[-1]["values"].items()
+            self._table.rows = [{"name": name, "value": f"{value:.5g}"} for name, value in values]
 
 
 class ResultsStep(Step):
@@ -79,103 +66,65 @@ class ResultsStep(Step):
         if found is None:
             ui.label("The results appear when a fit has ended.")
             return
-        ui.label(found["verdict"]).classes("text-lg font-bold").mark("verdict").props('data-verdict="1"')
+        tagged(ui.label(found["verdict"]).classes("text-lg font-bold"), "verdict", found["status"])
+        self._exports()
         findings([one for one in found["findings"] if one["severity"] != "note"])
         with ui.row().classes("w-full items-start"):
             with ui.column().style("flex: 1 1 420px; min-width: 300px"):
-                self._estimates(found)
-            with ui.column().style("flex: 1 1 420px; min-width: 300px"):
-                self._motion(found)
-        with ui.expansion("Residuals", value=True).classes("w-full border rounded"):
+                _rows(found["rows"])
+                if found["derived"]:
+                    with fold(self.session, "Masses, centres, inertias, friction and drives", "derived"):
+                        _rows(found["derived"])
+            if found["motions"]:
+                with ui.column().style("flex: 1 1 420px; min-width: 300px"):
+                    self._motion(found["drawing"], found["motions"][0])
+        with fold(self.session, "Residuals", "residuals", unfolded=True), plots():
             for one in found["signals"]:
-                where = f"{one['recording']}: {one['signal']}"
-                echart({f"{where} measured": one["measured"], "estimated": one["estimated"]}, one["unit"], 170)
-                echart({f"{where} residual": one["residual"]}, one["unit"], 130)
+                where = one["signal"]
+                plot({f"{where} measured": one["measured"], "estimated": one["estimated"]}, one["unit"])
+                plot({f"{where} residual": one["residual"]}, one["unit"])
         self._predictions()
-        self._ladder()
-        self._exports()
-        with ui.expansion("Summary as text").classes("w-full border rounded"):
-            ui.html(f"<pre class='said'>{_escaped(found['summary'])}</pre>", sanitize=False)
+        if self.session.robot:
+            with fold(self.session, "Comparison of friction laws", "ladder"):
+                button("Compare", "compare", self.session.compare)
+                said(self.session.compared)
+        with fold(self.session, "Summary as text", "summary"):
+            said(found["summary"])
 
-    def _estimates(self, found: dict[str, Any]) -> None:
-        ui.table(columns=_HEAD, rows=found["rows"], row_key="name").props("dense flat").classes("w-full max-h-96")
-        if found["derived"]:
-            with ui.expansion("Masses, centres, inertias, friction and drives").classes("w-full border rounded"):
-                ui.table(columns=_HEAD, rows=found["derived"], row_key="name").props("dense flat").classes("w-full")
-
-    def _motion(self, found: dict[str, Any]) -> None:
+    def _motion(self, parts: dict[str, Any], motion: dict[str, Any]) -> None:
         """Estimated motion over measured."""
-        parts = found["drawing"]
-        if not parts or not found["motions"]:
-            return
-        motion = found["motions"][0]
-        names = [body["name"] for body in parts["bodies"]]
-        points = [np.array(row[:3]) for frame in motion["estimated"] for row in frame if np.isfinite(row).all()]
-        first = poses_of(names, motion["estimated"][0])
-        points += [first[b["name"]][0] + first[b["name"]][1] @ np.array(e) for b in parts["bodies"] for e in b["ends"]]
-        stage = Stage(points, upright(parts["gravity"]))
-        measured = None
-        if any(row is not None for row in motion["measured"]):
-            measured = Figure(stage.scene, parts["bodies"], [], stage.scale, stage.turn, "#ff9f40", 0.45)
-        figure = Figure(stage.scene, parts["bodies"], parts["axes"], stage.scale, stage.turn)
-        times = np.array(motion["t"])
-
-        def go(at: float) -> None:
-            k = int(np.clip(np.searchsorted(times, at), 0, len(times) - 1))
-            figure.pose(poses_of(names, motion["estimated"][k]))
-            if measured is not None:
-                row = motion["measured"][k]
-                measured.pose(poses_of(names, row) if row is not None else {})
-
-        player(float(times[-1]), go, float(times[0]))
+        times, pose = np.array(motion["t"]), results_stage(parts, motion)
+        player(float(times[0]), float(times[-1]), lambda at: pose(int(np.searchsorted(times[:-1], at))))
         ui.label("Estimated motion; measured poses are orange.").classes("text-xs text-gray-500")
 
     def _predictions(self) -> None:
         session = self.session
-        with ui.expansion("Prediction of a recording that was left out", value=True).classes("w-full border rounded"):
-            logs = list(
-                dict.fromkeys([*(name for name, used in session.logs.items() if not used), *session.folder.logs()])
-            )
+        left_out = [name for name, used in session.logs.items() if not used]
+        logs = list(dict.fromkeys([*left_out, *session.folder.logs()]))
+        with fold(session, "Prediction of a recording that was left out", "prediction", unfolded=True):
             if not logs:
-                ui.label("No other log is in the folder.").classes("text-sm")
+                ui.label("No log is in the folder.").classes("text-sm")
                 return
             with ui.row().classes("items-end"):
-                box = ui.select(logs, value=logs[0], label="Log").classes("w-64")
-                ui.button("Predict", on_click=lambda: start(session.predict(box.value))).props('data-act="predict"')
+                box = ui.select(logs, value=session.predicted_log or logs[0], label="Log").classes("w-64")
+                button("Predict", "predict", lambda: session.predict(box.value))
             if session.predicted is not None:
-                ui.html(f"<pre class='said'>{_escaped(session.predicted['text'])}</pre>", sanitize=False)
-                for one in session.predicted["signals"]:
-                    echart(
-                        {f"{one['signal']} measured": one["measured"], "predicted": one["estimated"]}, one["unit"], 170
-                    )
-
-    def _ladder(self) -> None:
-        session = self.session
-        if session.source is not None:
-            return
-        with ui.expansion("Comparison of friction laws").classes("w-full border rounded"):
-            ui.button("Compare", on_click=lambda: start(session.compare())).props('data-act="compare"')
-            if session.compared is not None:
-                ui.html(f"<pre class='said'>{_escaped(session.compared['text'])}</pre>", sanitize=False)
+                said(session.predicted["text"])
+                with plots():
+                    for one in session.predicted["signals"]:
+                        plot({f"{one['signal']} measured": one["measured"], "predicted": one["estimated"]}, one["unit"])
 
     def _exports(self) -> None:
         session = self.session
+        kinds = {"robot": "robot file", "card": "card", "draws": "randomization", "report": "report"}
         with ui.row().classes("items-center gap-2"):
             ui.label("Write").classes("text-sm")
-            kinds = {"robot": "robot file", "card": "card", "draws": "randomization", "report": "report"}
-            if session.source is not None:
-                kinds.pop("robot")
             for kind, text in kinds.items():
-                ui.button(text, on_click=lambda kind=kind: start(session.export(kind))).props(
-                    f'outline data-act="{kind}"'
+                if session.robot or kind != "robot":
+                    button(text, kind, lambda kind=kind: session.export(kind), "outline dense no-caps")
+            if session.problem is not None:
+                saved([session.problem.name, *dict.fromkeys(session.written)], session.folder)
+                where = session.results.relative_to(session.folder.root)
+                ui.label(f"spookid solve {session.problem.name} repeats this answer, here in {where}.").classes(
+                    "text-sm"
                 )
-        if session.problem is not None:
-            where = session.results.relative_to(session.folder.root)
-            listed([session.problem.name, *dict.fromkeys(session.written)], session.folder)
-            ui.label(f"spookid solve {session.problem.name} repeats this answer; its folder is {where}.").classes(
-                "text-sm"
-            )
-
-
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -15,8 +15,10 @@ from nicegui import core, ui
 from spookid.studio.folder import Folder
 from spookid.studio.guard import HOST, Guard
 from spookid.studio.outcome import ResultsStep, RunStep
+from spookid.studio.parameters import ParametersStep
+from spookid.studio.parts import tagged
 from spookid.studio.session import STEPS, Session
-from spookid.studio.steps import DataStep, ParametersStep, RobotStep
+from spookid.studio.steps import DataStep, RobotStep
 
 _OFTEN = 0.2
 """Time after which a page looks for what has changed [s]."""
@@ -58,19 +60,21 @@ def show(session: Session) -> None:
         .nicegui-content { max-width: 1240px; margin: 0 auto; padding: 12px; gap: 8px; width: 100%; }
         .state-identified { background: #d9f2dd; } .state-weak { background: #fdf0c8; }
         .state-not { background: #f9d6d5; } .state-fixed { color: #888; }
-        pre.said { white-space: pre-wrap; font-size: 12px; overflow-x: auto; }
+        .said { white-space: pre; font: 12px monospace; overflow-x: auto; width: 100%; }
+        .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 460px), 1fr)); gap: 4px; }
+        .q-uploader__list { min-height: 12px; padding: 4px; } .q-uploader { max-height: 140px; }
         """
     )
     with ui.row().classes("w-full items-center no-wrap"):
         ui.label("spookid studio").classes("text-xl font-bold")
         ui.space()
         spinner = ui.spinner(size="1.2em")
-        working = ui.label().classes("text-sm text-gray-600").mark("working")
-    refusal = ui.label().classes("w-full bg-red-100 text-red-900 rounded p-2 text-sm").mark("refusal")
+        working = ui.label().classes("text-sm text-gray-600")
+    refusal = ui.label().classes("w-full bg-red-100 text-red-900 rounded p-2 text-sm")
     refusal.props('role="alert" id="refusal"')
     with ui.tabs(value=session.step).classes("w-full").props("dense no-caps inline-label align=left") as tabs:
         for i, step in enumerate(STEPS, 1):
-            ui.tab(step, f"{i} {step}").props(f'data-step="{step}"')
+            tagged(ui.tab(step, f"{i} {step}"), "step", step)
     kinds = RobotStep, DataStep, ParametersStep, RunStep, ResultsStep
     with ui.tab_panels(tabs, value=session.step, animated=False, keep_alive=False).classes("w-full") as panels:
         steps = {}

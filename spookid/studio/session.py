@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from string import Template
 from typing import Any
 
 from spookid.errors import ProblemError
-from spookid.studio.choices import Choice, Choices, Column
+from spookid.studio.choices import FRICTION, Choices, Column
 from spookid.studio.folder import Folder
 from spookid.studio.jobs import Event, Job, command
 
@@ -34,14 +34,17 @@ class Session:
     def __init__(self, folder: Folder, name: str) -> None:
         self.folder, self.name = folder, name
         self.versions: Counter[str] = Counter()
-        self.step = STEPS[0]
-        self.error = ""
-        self.working = ""
-        """What is being done, in words; empty if nothing is."""
+        self.step, self.error, self.working = STEPS[0], "", ""
+        """The step that is shown, a refusal, and what is being done; empty if nothing is."""
+        self.unfolded: set[str] = set()
+        """Parts of steps that are open."""
+        self.fit: Job | None = None
+        self._turn, self._asked = asyncio.Lock(), 0
         self._clear()
 
     def _clear(self) -> None:
-        self.robot: str = ""
+        self.end()
+        self.robot = ""
         self.facts: dict[str, Any] = {}
         """Of the robot."""
         self.logs: dict[str, bool] = {}
@@ -49,41 +52,44 @@ class Session:
         self.read: dict[str, dict[str, Any]] = {}
         """What is known of each log."""
         self.choices = Choices()
-        self.source: str | None = None
-        """Text of a problem file that was opened."""
         self.opened: Path | None = None
+        """A problem file that was opened, and its text."""
+        self.source: str | None = None
+        self.keys: list[str] = []
+        """Of its problems, if it holds several."""
         self.problem: Path | None = None
+        self.notices: list[str] = []
         self.questions: list[dict[str, Any]] = []
         self.answered: set[str] = set()
         """Questions that the user has said no to."""
         self.checked: dict[str, Any] | None = None
-        self.notices: list[str] = []
-        self.iterations: list[dict[str, Any]] = []
-        self.fit: Job | None = None
         self.fitting = ""
         """What the fit is doing; empty if there is none."""
+        self.iterations: list[dict[str, Any]] = []
         self.result: dict[str, Any] | None = None
         self.predicted: dict[str, Any] | None = None
-        self.compared: dict[str, Any] | None = None
+        self.predicted_log = ""
+        self.compared = ""
         self.written: list[str] = []
         """Names of exported files."""
 
-    def touch(self, *steps: str) -> None:
-        """Have pages show these steps again."""
-        self.versions.update(steps or STEPS)
-        self.versions["all"] += 1
+    def refuse(self, text: str) -> None:
+        """Show why something is not done."""
+        self.error = text
 
-    async def doing(self, what: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Work that takes a while and may be refused in a sentence."""
+    async def _do(self, what: str, work: Callable[[], Awaitable[None]], *steps: str) -> None:
+        """Work that takes a while and may be refused in a sentence; then steps show what is new."""
         self.working, self.error = what, ""
-        self.touch("head")
         try:
             await work()
         except ProblemError as error:
-            self.error = str(error)
+            self.refuse(str(error))
         finally:
             self.working = ""
-            self.touch()
+            self.versions.update([*steps, "Run"])
+
+    def _task(self, **more: Any) -> dict[str, Any]:
+        return {"folder": str(self.folder.root), "robot": self.robot, "choices": self.choices.tree, **more}
 
     # --- robot ---
 
@@ -93,80 +99,80 @@ class Session:
         async def work() -> None:
             self.folder.path(name)
             choices = Choices(free=free, mend=mend)
-            facts = await Job("look", {"folder": str(self.folder.root), "robot": name, "choices": choices.tree}).run()
+            facts = await Job("look_at_robot", self._task(robot=name, choices=choices.tree)).run()
             self._clear()
             self.robot, self.facts, self.choices = name, facts, choices
 
-        await self.doing(f"reading {name}", work)
+        await self._do(f"reading {name}", work, *STEPS)
 
     async def choose_shipped(self, name: str, values: dict[str, float]) -> None:
         """Write the file of a mechanism that comes along, with these dimensions, and take it."""
-        file, defaults = DIMENSIONS[name]
-        numbers = {**defaults, **values}
+        file, numbers = DIMENSIONS[name][0], {**DIMENSIONS[name][1], **values}
         if bad := [key for key, value in numbers.items() if not (math.isfinite(value) and value > 0)]:
-            self.error = f"{bad[0]} is {numbers[bad[0]]:g}; give a number above 0"
-            self.touch("head")
+            self.refuse(f"{bad[0]} is {numbers[bad[0]]:g}; give a number above 0")
             return
         mass, length = numbers.get("mass", 0.0), numbers.get("length", 0.0)
         derived = {"half": length / 2, "inertia": mass * length**2 / 12, "friction": 0.01 * 9.81 * mass * length / 2}
-        text = Template((SHIPPED / file).read_text(encoding="utf-8")).substitute(
-            {key: repr(float(value)) for key, value in {**numbers, **derived}.items()}
-        )
+        words = {key: repr(float(value)) for key, value in {**numbers, **derived}.items()}
         path = self.folder.own(Path(file).stem, Path(file).suffix, self.name)
-        path.write_text(text, encoding="utf-8")
+        path.write_text(Template((SHIPPED / file).read_text(encoding="utf-8")).substitute(words), encoding="utf-8")
         await self.choose_robot(path.name)
 
     # --- data ---
 
     async def add_log(self, name: str) -> None:
         """Read a log of the folder, and propose what its columns are."""
-        await self.doing(f"reading {name}", lambda: self._read(name))
+        await self._do(f"reading {name}", lambda: self._read(name), "Data")
         if name in self.logs and not self.error:
             await self.refresh()
 
     async def _read(self, name: str) -> None:
         self.folder.path(name)
-        task = {"folder": str(self.folder.root), "robot": self.robot, "log": name, "choices": self.choices.tree}
-        found = await Job("read_log", task).run()
-        columns = {key: Column(**one) for key, one in found["columns"].items()}
+        found = await Job("read_log", self._task(log=name)).run()
         self.read[name] = found
         self.logs.setdefault(name, True)
+        columns = {key: Column(**one) for key, one in found["columns"].items()}
         self.choices = replace(self.choices, columns={**columns, **self.choices.columns})
+
+    @property
+    def times(self) -> set[str]:
+        """Columns with the times of logs."""
+        return {read["time"] for read in self.read.values() if read["has_times"]}
 
     async def set_column(self, name: str, **changes: str) -> None:
         """Correct what a column is."""
-        own = self.choices.columns.get(name, Column())
-        columns = {**self.choices.columns, name: replace(own, **changes)}
-        await self.set_columns(columns)
+        own = replace(self.choices.columns.get(name, Column()), **changes)
+        await self._set_columns({**self.choices.columns, name: own})
 
-    async def set_columns(self, columns: dict[str, Column]) -> None:
+    async def _set_columns(self, columns: dict[str, Column]) -> None:
         """Correct what columns are; where units have changed, the logs are read again."""
-        units = self.choices.units
-        self.choices = replace(self.choices, columns=columns)
+        units, self.choices = self.choices.units, replace(self.choices, columns=columns)
         if self.choices.units != units:
-            for name in list(self.logs):
-                await self.doing(f"reading {name}", partial(self._read, name))
-        await self.refresh()
+
+            async def work() -> None:
+                for name in list(self.logs):
+                    await self._read(name)
+
+            await self._do("reading the logs again", work, "Data")
+        if not self.error:
+            await self.refresh()
 
     async def answer(self, question: dict[str, Any], yes: bool) -> None:
         """Do what a question about a unit, a clock or a sign proposes, or do not ask again."""
         if not yes:
             self.answered.add(question["text"])
-            self.touch("Data")
+            self.versions["Data"] += 1
             return
         columns, unit = dict(self.choices.columns), question["evidence"]["unit"]
         for name in self.about(question):
             own = columns.get(name, Column())
-            turned = unit == "-1"
-            columns[name] = replace(own, unit=_turned(own.unit) if turned else unit)
-        await self.set_columns(columns)
+            columns[name] = replace(own, unit=_turned(own.unit) if unit == "-1" else unit)
+        await self._set_columns(columns)
 
     def about(self, question: dict[str, Any]) -> list[str]:
-        """Columns that a question is about."""
+        """Columns that a question is about: of a unit without signals those of times."""
         evidence = question["evidence"]
-        if "unit" in evidence and not evidence.get("signals"):
-            return list({read["time"] for read in self.read.values()})
-        return list(evidence.get("signals", []))
+        return list(evidence.get("signals", sorted(self.times) if "unit" in evidence else []))
 
     async def use_log(self, name: str, fitted: bool) -> None:
         """Fit a log, or leave it out."""
@@ -181,37 +187,39 @@ class Session:
         assert self.problem is not None
         return self.folder.path("results") / self.problem.stem
 
-    async def open_problem(self, name: str, key: str = "") -> None:
+    async def open_problem(self, name: str) -> None:
         """Open a problem file, which executes it."""
-        path = self.folder.path(name)
-        try:
-            source = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            self.error = f"{name} cannot be read ({error}); give a Python file"
-            self.touch("head")
-            return
-        self._clear()
-        self.source, self.problem, self.opened = source, path, path
-        self.choices = Choices(key=key)
-        await self.refresh()
+
+        async def work() -> None:
+            path = self.folder.path(name)
+            try:
+                source = path.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise ProblemError(f"{name} cannot be read ({error}); give a Python file") from None
+            self._clear()
+            self.source, self.problem, self.opened, self.step = source, path, path, "Parameters"
+
+        await self._do(f"reading {name}", work, *STEPS)
+        if self.source is not None:
+            await self.refresh()
 
     async def choose(self, choices: Choices) -> None:
         """Take other choices."""
         self.choices = choices
         await self.refresh()
 
-    async def set_parameter(self, name: str, **changes: Any) -> None:
-        """Another initial value or prior of a parameter, or whether it is fixed."""
-        own = replace(self.choices.parameters.get(name, Choice()), **changes)
-        await self.choose(replace(self.choices, parameters={**self.choices.parameters, name: own}))
-
     async def refresh(self) -> None:
-        """Write the problem file anew and check it."""
-        self.checked, self.questions = None, []
-        await self.doing("checking", self._check)
+        """Write the problem file anew and check it; of several requests the last one counts."""
+        self._asked += 1
+        mine, self.checked, self.questions = self._asked, None, []
+        async with self._turn:
+            if mine == self._asked:
+                await self._do("checking", self._check, "Parameters")
+                self.versions["Data"] += bool(self.error)
 
     async def _check(self) -> None:
         if self.source is None and not any(self.logs.values()):
+            self.versions["Data"] += 1
             return
         if self.source is None or self.choices != Choices():
             stem = Path(self.robot).stem if self.opened is None else f"{self.opened.stem}_studio"
@@ -219,18 +227,17 @@ class Session:
             self.notices = await self._write(self.problem, self.choices)
 
         def heard(event: Event) -> None:
-            if event["event"] == "questions":
-                self.questions = event["questions"]
-                self.touch("Data")
+            self.questions = event["questions"]
+            self.versions["Data"] += 1
 
         self.checked = await Job("check", {"problem": str(self.problem)}, heard).run()
+        self.keys = self.checked["keys"] or self.keys
 
-    async def _write(self, out: Path, choices: Choices) -> list[str]:
+    async def _write(self, out: Path, choices: Choices, ladder: str = "") -> list[str]:
         """A problem file, and what to say of it."""
         logs = [name for name, used in self.logs.items() if used]
-        task = {"folder": str(self.folder.root), "robot": self.robot, "source": self.source, "logs": logs}
-        made = await Job("write", {**task, "out": str(out), "choices": choices.tree}).run()
-        return list(made["notices"])
+        task = self._task(choices=choices.tree, source=self.source, logs=logs, out=str(out), ladder=ladder)
+        return list(await Job("write", task).run())
 
     # --- fit ---
 
@@ -238,27 +245,28 @@ class Session:
         """Fit, in a process; its iterations are heard as they come."""
         if self.fitting or self.checked is None or self.problem is None:
             return
-        self.iterations, self.result, self.predicted, self.compared = [], None, None, None
+        self.iterations, self.result, self.predicted, self.compared = [], None, None, ""
         self.error, self.fitting = "", "building"
+        self.versions.update(["Run", "Results"])
 
         def heard(event: Event) -> None:
             if event["event"] == "iteration":
                 self.iterations.append(event)
-                self.fitting = self.fitting if self.fitting == "cancelling" else "fitting"
-            else:
-                self.fitting = event["text"]
+            self.fitting = event.get("text") or ("fitting" if self.fitting == "building" else self.fitting)
             self.versions["live"] += 1
 
-        self.touch()
-        self.fit = Job("solve", {"problem": str(self.problem), "out": str(self.results)}, heard)
+        self.fit = job = Job("solve", {"problem": str(self.problem), "out": str(self.results)}, heard)
         try:
-            self.result = await self.fit.run()
-            self.step = "Results"
+            result = await job.run()
+            if self.fit is job:
+                self.result, self.step = result, "Results"
         except ProblemError as error:
-            self.error = str(error)
+            if self.fit is job:
+                self.refuse(str(error))
         finally:
-            self.fit, self.fitting = None, ""
-            self.touch()
+            if self.fit is job:
+                self.fit, self.fitting = None, ""
+            self.versions.update(["Run", "Results"])
 
     def cancel(self) -> None:
         """End the fit with its best iterate."""
@@ -271,6 +279,7 @@ class Session:
         """End the fit with nothing."""
         if self.fit is not None:
             self.fit.kill()
+            self.fit = None
 
     # --- results ---
 
@@ -278,28 +287,24 @@ class Session:
         """Predict a recording with the estimates."""
 
         async def work() -> None:
-            task = {"folder": str(self.folder.root), "problem": str(self.problem), "out": str(self.results)}
-            self.predicted = await Job("predict", {**task, "log": log, "choices": self.choices.tree}).run()
+            self.predicted, self.predicted_log = None, log
+            task = self._task(problem=str(self.problem), out=str(self.results), log=log)
+            self.predicted = await Job("predict", task).run()
 
-        await self.doing(f"predicting {log}", work)
+        await self._do(f"predicting {log}", work, "Results")
 
     async def compare(self) -> None:
-        """Compare friction laws."""
+        """Compare friction laws, by a file that the command ``ladder`` repeats."""
 
         async def work() -> None:
-            from spookid.studio import writing  # with CasADi
-
             assert self.problem is not None
             out = self.folder.own(f"{self.problem.stem}_friction", ".py", self.name)
-            logs = [name for name, used in self.logs.items() if used]
-            laws = {joint["name"]: writing.FRICTION[-1] for joint in self.facts["joints"]}
-            await self._write(out, replace(self.choices, friction=laws))
-            text = out.read_text(encoding="utf-8")
-            out.write_text(writing.ladder(text, self.problem.stem, len(logs) < 2), encoding="utf-8")
-            self.compared = await Job("ladder", {"problem": str(out)}).run()
+            laws = dict.fromkeys(self.facts["labels"], FRICTION[-1])
+            await self._write(out, replace(self.choices, friction=laws), self.problem.stem)
             self.written.append(out.name)
+            self.compared = await Job("compare", {"problem": str(out)}).run()
 
-        await self.doing("comparing friction laws", work)
+        await self._do("comparing friction laws", work, "Results")
 
     async def export(self, kind: str) -> None:
         """Write the robot's file, a card, draws for simulators or the report, by the commands that do so."""
@@ -307,23 +312,25 @@ class Session:
         async def work() -> None:
             assert self.problem is not None
             stem, results = self.problem.stem, str(self.results.relative_to(self.folder.root))
-            suffix = Path(self.robot).suffix or ".urdf"
-            name = {"robot": f"{stem}_identified{suffix}", "card": f"{stem}.card.json", "draws": f"{stem}_draws.npz"}
-            if kind == "report":
-                await command(["report", results], self.folder.root)
-                self.written.append(f"{results}/report.html")
-                return
-            out = self.folder.own(Path(name[kind]).stem, Path(name[kind]).suffix, self.name).name
-            words = {"robot": ["export", results, "--to", self.robot], "card": ["card", results]}
-            await command([*words.get(kind, ["randomize", results]), "--out", out], self.folder.root)
-            self.written.append(out)
+            names = {
+                "robot": (f"{stem}_identified", Path(self.robot).suffix, ["export", results, "--to", self.robot]),
+                "card": (f"{stem}_card", ".json", ["card", results]),
+                "draws": (f"{stem}_draws", ".npz", ["randomize", results]),
+                "report": (f"{results}/report", ".html", ["report", results]),
+            }
+            name, ending, words = names[kind]
+            if kind != "report":
+                name = self.folder.own(name, ending, self.name).stem
+                words = [*words, "--out", f"{name}{ending}"]
+            await command(words, self.folder.root)
+            self.written.append(f"{name}{ending}")
 
-        await self.doing(f"writing the {kind}", work)
+        await self._do(f"writing the {kind}", work, "Results")
 
 
 def _turned(unit: str) -> str:
     """A unit with the other sign."""
-    return unit[1:] if unit.startswith("-") and unit != "-1" else "" if unit == "-1" else f"-{unit or 1}"
+    return unit.removeprefix("-").removeprefix("1") if unit.startswith("-") else f"-{unit or 1}"
 
 
 def _identifier(stem: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -16,60 +17,24 @@ from pathlib import Path
 
 from spookid.errors import ProblemError
 from spookid.robots import Robot
-from spookid.robots.logs import EFFORTS, Log, Matched, opened
 from spookid.robots.scaffold import printed, scaffold
-from spookid.studio.choices import Choices, Column
+from spookid.studio.choices import FRICTION, Choices
+from spookid.studio.matching import matched_by, read_with
 
-FRICTION = ("viscous and Coulomb", "viscous", "Coulomb", "viscous, Coulomb and Stribeck")
-"""Laws of dry and viscous friction of a joint, the usual one first."""
 _STRIBECK = (0.3, 100.0)
 """Initial values of the Stribeck effect: share of the Coulomb friction, and ζ [s²/rad² or s²/m²]."""
 _TITLE = "# --- chosen in spookid studio ---"
 
 
-def matched_by(log: Log, columns: Mapping[str, Column], time: str) -> Matched:
-    """Columns as the user has matched them; of efforts those of the kind that most joints have."""
-    found: dict[str, dict[str, str]] = {}
-    unused: dict[str, str] = {}
-    for name, column in columns.items():
-        if name == time or name not in log.columns:
-            continue
-        if not column.role or not column.joint:
-            unused[name] = column.reason or "not used"
-        elif column.joint in found.get(column.role, {}):
-            raise ProblemError(
-                f"columns {found[column.role][column.joint]!r} and {name!r} are both the {column.role} of "
-                f"{column.joint!r}; leave one of them unused"
-            )
-        else:
-            found.setdefault(column.role, {})[column.joint] = name
-    kinds = Counter({kind: len(found.get(kind, {})) for kind in EFFORTS})
-    effort = max(EFFORTS, key=lambda kind: kinds[kind])
-    for kind in EFFORTS:
-        if kind != effort:
-            unused |= dict.fromkeys(found.get(kind, {}).values(), f"a {kind} beside a {effort}")
-    efforts = found.get(effort, {})
-    commands = {joint: column for joint, column in found.get("command", {}).items() if joint not in efforts}
-    if not found.get("position"):
-        raise ProblemError(f"no column of {log.path.name} is matched to the position of a joint; match one")
-    return Matched(time, found["position"], efforts, effort if efforts else "", unused, commands)
-
-
-def new(robot: Robot, logs: Sequence[Path], choices: Choices, out: Path) -> tuple[str, tuple[str, ...]]:
+def new(robot: Robot, choices: Choices, logs: Sequence[Path], out: Path) -> tuple[str, tuple[str, ...]]:
     """The text of a problem file for a robot and its logs, and what to say of it."""
-    if not logs:
-        made = scaffold(robot, None, out, "spookid studio")
-        return edited(made.text, choices), made.notices
-    log = opened(logs[0], choices.units)
-    found = matched_by(log, choices.columns, log.time) if choices.columns else None
-    made = scaffold(robot, log, out, "spookid studio", choices.gains, found)
-    text = _with_laws(made.text, choices)
-    further = []
-    for path in logs[1:]:
-        other = opened(path, choices.units)
-        call = replace(other, units={**other.named_units, **other.units}).call(replace(made.matched, time=other.time))
-        further.append(call.replace("(LOG,", f"(HERE / {json.dumps(path.name)},", 1))
-    return edited(text, choices, further), made.notices
+    first, *others = [read_with(path, choices) for path in logs]
+    made = scaffold(robot, first, out, "spookid studio", choices.gains, matched_by(first, choices.columns))
+    calls = [
+        log.call(replace(made.matched, time=log.time)).replace("(LOG,", f"(HERE / {_quoted(log.path.name)},", 1)
+        for log in others
+    ]
+    return edited(_with_laws(made.text, choices), choices, calls), made.notices
 
 
 def edited(text: str, choices: Choices, further: Sequence[str] = ()) -> str:
@@ -85,16 +50,15 @@ def edited(text: str, choices: Choices, further: Sequence[str] = ()) -> str:
     lines = [f"        {call}," for call in further]
     changes = ["    recordings=[", "        *problem.recordings,", *lines, "    ],"] if further else []
     if fixed := [name for name, one in own.items() if one.fixed]:
-        changes += ["    fixed=[*problem.fixed, " + ", ".join(map(json.dumps, fixed)) + "],"]
+        changes += ["    fixed=[*problem.fixed, " + ", ".join(map(_quoted, fixed)) + "],"]
     if initial:
-        values = ", ".join(f"{json.dumps(name)}: {value!r}" for name, value in initial.items())
+        values = ", ".join(f"{_quoted(name)}: {value!r}" for name, value in initial.items())
         changes += ["    initial={**problem.initial, " + values + "},"]
     if choices.step is not None:
         changes += [f"    step={choices.step!r},"]
-    if not changes:
-        return text
-    picked = "" if not choices.key else f"problem = problems[{json.dumps(choices.key)}]\ndel problems\n"
-    return text + "\n".join(["", "", _TITLE, f"{picked}problem = problem.with_(", *changes, ")", ""])
+    picked = [f"problem = problems[{_quoted(choices.key)}]", "del problems"] if choices.key else []
+    with_ = ["problem = problem.with_(", *changes, ")"] if changes else []
+    return text + ("\n".join(["", "", _TITLE, *picked, *with_, ""]) if picked or with_ else "")
 
 
 def parameters(text: str) -> dict[str, ast.Call]:
@@ -132,9 +96,7 @@ def _with_parameters(text: str, choices: Choices) -> str:
         content = content[:begin] + _unparsed(call).encode() + content[end:]
     text = content.decode()
     if choices.within is not None:
-        lines = [f"WITHIN = {choices.within!r}{line[line.find('  #'):] if '  #' in line else ''}"
-                 if line.startswith("WITHIN = ") else line for line in text.split("\n")]  # fmt: skip
-        text = "\n".join(lines)
+        text = re.sub(r"(?m)^WITHIN = [^ \n]+", f"WITHIN = {choices.within!r}", text)
     return text
 
 
@@ -187,39 +149,33 @@ def _key_of(joint: str, text: str) -> str:
     return after.partition('Parameter("')[2].partition('_viscous"')[0]
 
 
+_HALVES = """
+record = whole.recordings[0]
+middle = float(record.t[0] + record.t[-1]) / 2
+parts = record.between(record.t[0], middle), record.between(middle, record.t[-1] + 1.0)
+whole = whole.with_(recordings=[replace(part, name=f"half_{i}") for i, part in enumerate(parts, 1)])"""
+_LADDER = """
+
+# --- friction laws of {name}, from the smallest to the largest ---
+from dataclasses import replace
+
+whole = problem
+del problem{halves}
+names = [parameter.name for parameter in whole.free]
+stribeck = {{name: 0.0 for name in names if name.endswith("_stribeck")}}
+dry = {{name: 0.0 for name in names if name.endswith("_coulomb")}} | stribeck
+slopes = [name for name in names if name.endswith("_zeta")]
+
+
+def without(values):
+    \"\"\"The problem without some friction.\"\"\"
+    return whole.with_(fixed=[*whole.fixed, *values, *slopes], initial={{**whole.initial, **values}})
+
+
+problems = {{"viscous": without(dry), "viscous and Coulomb": without(stribeck), "with Stribeck": whole}}
+"""
+
+
 def ladder(text: str, name: str, halves: bool) -> str:
     """A file of nested friction laws of one problem, for ``spookid ladder``; one recording is split into halves."""
-    base = text.rstrip("\n")
-    lines = [
-        "",
-        "",
-        f"# --- friction laws of {name}, from the smallest to the largest ---",
-        "from dataclasses import replace",
-        "",
-        "whole = problem",
-        "del problem",
-    ]
-    if halves:
-        lines += [
-            "record = whole.recordings[0]",
-            "middle = float(record.t[0] + record.t[-1]) / 2",
-            "parts = record.between(record.t[0], middle), record.between(middle, record.t[-1] + 1.0)",
-            'whole = whole.with_(recordings=[replace(p, name=f"half_{i}") for i, p in enumerate(parts, 1)])',
-        ]
-    lines += [
-        "names = [parameter.name for parameter in whole.free]",
-        'stribeck = {n: 0.0 for n in names if n.endswith("_stribeck")}',
-        'dry = {n: 0.0 for n in names if n.endswith("_coulomb")} | stribeck',
-        'slopes = [n for n in names if n.endswith("_zeta")]',
-        "",
-        "",
-        "def without(values):",
-        '    """The problem without some friction."""',
-        "    held = [*whole.fixed, *values, *(slopes if set(stribeck) <= set(values) else [])]",
-        "    return whole.with_(fixed=held, initial={**whole.initial, **values})",
-        "",
-        "",
-        'problems = {"viscous": without(dry), "viscous and Coulomb": without(stribeck), "with Stribeck": whole}',
-        "",
-    ]
-    return base + "\n".join(lines)
+    return text.rstrip("\n") + _LADDER.format(name=name, halves=_HALVES if halves else "")

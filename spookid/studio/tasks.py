@@ -1,0 +1,135 @@
+"""What a process of the studio does: look at a robot, read a log, write a problem file, check, solve, predict, compare.
+
+Each is a function of the task, of what sends events meanwhile, and of what is set once the user cancels.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+from typing import Any, TypeAlias
+
+from spookid.assembly.loading import load_file, load_problem
+from spookid.errors import ProblemError
+from spookid.estimation.questions import questions
+from spookid.report import export
+from spookid.report.conclusion import inertia_coordinates
+from spookid.robots import Robot, read
+from spookid.robots.logs import recording_of
+from spookid.solvers.status import Iteration
+from spookid.studies.motor_efforts import inverse_dynamics
+from spookid.studies.nested_models import ladder
+from spookid.studies.simulating import simulate
+from spookid.studio import facts, matching, writing
+from spookid.studio.choices import Choices
+from spookid.studio.folder import check_named
+
+Task: TypeAlias = dict[str, Any]
+Say: TypeAlias = Callable[[dict[str, Any]], None]
+_SELDOM = 0.1
+"""Least time between two iterations that are reported [s]."""
+
+
+def _confine(folder: Path) -> None:
+    """From now on refuse to open files that are neither in the folder nor of Python and the system's libraries."""
+    homes = [folder.resolve(), *map(Path, ("/usr", "/lib", "/opt", "/dev/null", "/proc/self"))]
+    homes += [Path(place).resolve() for place in {sys.prefix, sys.base_prefix, *filter(None, sys.path)}]
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open" and isinstance(arguments[0], (str, bytes, os.PathLike)):
+            path = Path(os.fsdecode(arguments[0])).resolve()
+            if not any(path.is_relative_to(home) for home in homes):
+                raise PermissionError(13, "it lies outside the folder of the studio", str(path))
+
+    sys.addaudithook(hook)
+
+
+def _robot(task: Task) -> tuple[Robot, Choices]:
+    """The robot of a task, and what was chosen; from then on no file outside the folder is opened."""
+    folder, choices = Path(task["folder"]), Choices.of(task["choices"])
+    _confine(folder)
+    check_named(folder, folder / task["robot"])
+    return read(folder / task["robot"], free=choices.free, mend=choices.mend), choices
+
+
+def look_at_robot(task: Task, say: Say, cancelled: Event) -> Any:
+    """A robot's file."""
+    return facts.of_robot(_robot(task)[0])
+
+
+def read_log(task: Task, say: Say, cancelled: Event) -> Any:
+    """A log: its columns, what they probably are, and their series."""
+    log, columns = matching.proposed(*_robot(task), Path(task["folder"], task["log"]))
+    recording, left_out = matching.readable(log, columns)
+    own = {"columns": Choices(columns=columns).tree["columns"], "left_out": left_out, "units": dict(log.units)}
+    return {**facts.of_recording(recording, log.notes), **own, "time": log.time, "has_times": log.has_times}
+
+
+def write(task: Task, say: Say, cancelled: Event) -> Any:
+    """A problem file: a new one, an opened one with other choices, or one of friction laws; and what to say of it."""
+    out, notices = Path(task["out"]), tuple[str, ...]()
+    if task["source"] is None:
+        text, notices = writing.new(*_robot(task), [Path(task["folder"], name) for name in task["logs"]], out)
+    else:
+        text = writing.edited(task["source"], Choices.of(task["choices"]))
+    if task["ladder"]:
+        text = writing.ladder(text, task["ladder"], halves=len(task["logs"]) < 2)
+    out.write_text(text, encoding="utf-8")
+    return list(notices)
+
+
+def check(task: Task, say: Say, cancelled: Event) -> Any:
+    """Questions about a problem, and what the data will determine."""
+    file = load_file(task["problem"])
+    problem = next(iter(file.problems.values()))
+    if not problem.recordings:
+        raise ProblemError("there is no recording yet; drop a log at Data")
+    say({"event": "questions", "questions": [facts.of_finding(one) for one in questions(problem)]})
+    return {**facts.of_problem(problem), "keys": list(file.problems) if file.several else []}
+
+
+def solve(task: Task, say: Say, cancelled: Event) -> Any:
+    """A fit, as ``spookid solve`` makes it, with its folder of results."""
+    file, said = load_file(task["problem"]), [0.0]
+    key, problem = next(iter(file.problems.items()))
+    names = [parameter.name for parameter in problem.free]
+
+    def callback(iteration: Iteration) -> None:
+        if cancelled.is_set():
+            raise KeyboardInterrupt
+        if time.monotonic() > said[0] + _SELDOM:
+            said[0] = time.monotonic()
+            values = dict(zip(names, iteration.parameters.tolist(), strict=False))
+            say({"event": "iteration", "cost": iteration.total, "values": values})
+
+    solution = problem.solve(callback=callback).changed(source=file.source(key))
+    say({"event": "stage", "text": "diagnosis and figures"})
+    export.save(solution, task["out"])
+    return facts.of_solution(solution, inertia_coordinates(problem))
+
+
+def predict(task: Task, say: Say, cancelled: Event) -> Any:
+    """A recording that was left out: efforts by inverse dynamics, or signals by a simulation with inputs alone."""
+    problem, solution = load_problem(task["problem"]), export.load_answer(task["out"], force=False)
+    log = matching.read_with(Path(task["folder"], task["log"]), Choices.of(task["choices"]))
+    recording = recording_of(log, None, problem)
+    if any(motor.measured for motor in problem.model.motors):
+        found = inverse_dynamics(problem, solution.values, recording)
+        return {"text": str(found), "signals": facts.of_efforts(found)}
+    known = {parameter.name for parameter in problem.parameter_set.declared}
+    values = {name: value for name, value in solution.values.items() if name in known}
+    simulated = simulate(problem.with_(recordings=[recording], step=problem.step), values)
+    text = f"Simulated from the first state of {recording.name} on, with inputs alone."
+    return {"text": text, "signals": facts.of_simulation(problem, recording, simulated)}
+
+
+def compare(task: Task, say: Say, cancelled: Event) -> Any:
+    """Friction laws of one problem, from the smallest to the largest, in one table."""
+    return str(ladder(load_file(task["problem"]).problems))
+
+
+TASKS = {one.__name__: one for one in (look_at_robot, read_log, write, check, solve, predict, compare)}
