@@ -85,6 +85,27 @@ def test_one_recording_has_the_same_verdict_with_workers(tmp_path: Path) -> None
     assert plain.findings == joint.findings
 
 
+def test_errors_are_those_of_one_process_where_recordings_differ(tmp_path: Path) -> None:
+    """From twenty recordings on errors are of their scatter, of fewer by blocks of them; and what the step adds."""
+    for count in (8, 20):
+        path = write(tmp_path / str(count), count, 1.0)
+        rng = np.random.default_rng(5)
+        for log in sorted((path.parent / "logs").glob("*.npz")):
+            with np.load(log) as columns:
+                gain, slow = 1 + 0.1 * rng.standard_normal(), 0.03 * np.sin(3 * columns["t"])
+                np.savez(log, t=columns["t"], theta=columns["theta"] + slow, u=gain * columns["u"])
+        found, whole = solve_jointly(path), load_problem(path).solve()
+        for name, one in whole.parameters.items():
+            assert abs(found[name].estimate - one.estimate) < 0.014 * one.std_err  # √(2 · 1e-4), where a search ends
+            assert found[name].std_err == pytest.approx(one.std_err, rel=5e-3)
+            assert found[name].step_error == pytest.approx(one.step_error, rel=1e-2)
+        raised = whole.sensitivities.inflation.size > 0
+        (told,) = (finding.effect for finding in found.findings if finding.code == "fit.recordings")
+        assert ("Standard errors are of the scatter between recordings" in told) is raised is (count == 20)
+        (differ,) = (finding for finding in whole.findings if finding.code == "recordings.differ")
+        assert ("The standard errors include it." in differ.effect) is raised
+
+
 def test_given_weights_are_least_squares(tmp_path: Path) -> None:
     path = write(tmp_path, 20, 0.5)
     found, whole = solve_jointly(path, state_weight=1e4), load_problem(path).solve(state_weight=1e4)

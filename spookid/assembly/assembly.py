@@ -371,8 +371,8 @@ def unknowns(
     return contiguous(found if touching is None else with_first_rates(problem, found, touching))
 
 
-def joined(assembly: Assembly, recording: Recording, number: int) -> tuple[Chain, Array]:
-    """The chain of another recording of an assembled problem, and its states to begin with, (N, ambient).
+def joined(assembly: Assembly, recording: Recording, number: int) -> tuple[SampledRecording, Chain, Array]:
+    """Another recording of an assembled problem, sampled, its chain, and its states to begin with, (N, ambient).
 
     Args:
         number: its place among all recordings.
@@ -386,7 +386,7 @@ def joined(assembly: Assembly, recording: Recording, number: int) -> tuple[Chain
     _check_room(assembly, sampled)
     chain = chain_of(problem, sampled, list(assembly.transcription.factors), assembly.observed, number)
     settings = assembly.widths, assembly.sharpness, assembly.touch
-    return chain, unknowns(problem, sampled, *settings, sampled.guess.states)
+    return sampled, chain, unknowns(problem, sampled, *settings, sampled.guess.states)
 
 
 def _check_room(assembly: Assembly, sampled: SampledRecording) -> None:

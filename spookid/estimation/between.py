@@ -39,7 +39,9 @@ class ParameterBetween:
     changes: Array
     """From the joint estimate, (n,)."""
     errors: Array
-    """Standard errors of these, (n,)."""
+    """Standard errors of these within recordings, (n,)."""
+    raised: float = 1.0
+    """Factor by which the scatter between recordings has raised the error of the joint estimate already."""
 
     @property
     def mean(self) -> float:
@@ -57,9 +59,14 @@ class ParameterBetween:
         return float(np.sum(self.distances**2))
 
     @property
-    def scale(self) -> float:
+    def factor(self) -> float:
         """S, one at least."""
         return max(1.0, math.sqrt(self.chi_square / (len(self.errors) - 1)))
+
+    @property
+    def scale(self) -> float:
+        """By how much the error of the joint estimate has to grow still, one at least."""
+        return max(1.0, self.factor / self.raised)
 
     @property
     def spread(self) -> float:
@@ -83,8 +90,10 @@ def between_recordings(
     half = inverse_root(statistics.information, free)
     alone = [_alone(half, half.T @ own @ half) for own in np.add.reduceat(statistics.block_information, ends)]
     changes = np.array([-inverse @ score for (inverse, _), score in zip(alone, scores, strict=True)])
+    joint = known.sensitivities.standard_errors
+    within = joint if known.within is None else known.within
     with np.errstate(divide="ignore", invalid="ignore"):
-        stated = known.sensitivities.standard_errors / np.sqrt(np.sum(half**2, axis=1))
+        stated, raised = within / np.sqrt(np.sum(half**2, axis=1)), joint / within
     errors = np.array([error for _, error in alone]) * stated
     found = {}
     for i, name in enumerate(known.sensitivities.names):
@@ -93,7 +102,7 @@ def between_recordings(
         seen &= np.where(seen, errors[:, i], np.inf) <= 3 * math.sqrt(np.count_nonzero(seen)) * mean
         if np.count_nonzero(seen) > 1:
             names = tuple(one for one, is_so in zip(recordings, seen, strict=True) if is_so)
-            found[name] = ParameterBetween(names, changes[seen, i], errors[seen, i])
+            found[name] = ParameterBetween(names, changes[seen, i], errors[seen, i], max(float(raised[i]), 1.0))
     return found
 
 
@@ -117,11 +126,11 @@ def disagreements(
     if not apart:
         return []
     words, evidence = [], {}
-    apart = dict(sorted(apart.items(), key=lambda pair: -pair[1].scale))
+    apart = dict(sorted(apart.items(), key=lambda pair: -pair[1].factor))
     for name, one in apart.items():
         far, values = int(np.argmax(np.abs(one.distances))), estimates[name] + one.changes
         alone = f"{one.recordings[far]} alone: {quantity(float(values[far]), units[name], 3)}"
-        words.append(f"{name} by {number(one.scale, 2)} ({alone})")
+        words.append(f"{name} by {number(one.factor, 2)} ({alone})")
         own = zip(one.recordings, values.tolist(), one.errors.tolist(), strict=True)
         evidence[name] = {
             "scale": one.scale,
@@ -129,14 +138,21 @@ def disagreements(
             "spread": one.spread,
             "recordings": {r: {"estimate": value, "std_err": error} for r, value, error in own},
         }
+    included = any(one.raised > 1 for one in found.values())
     effect = (
         "Estimates of single recordings differ by more than their standard errors explain. To agree, the errors would "
         f"have to grow: {', '.join(words)}."
     )
+    if included:
+        effect = (
+            f"Recordings differ by more than they scatter within, by these factors: {', '.join(words)}. The standard "
+            "errors include it."
+        )
     first, one = next(iter(apart.items()))
     prior = f"({number(estimates[first] + one.mean, 3)}, {number(one.spread, 2)})"
     advice = (
         f'If {first} changes from recording to recording, declare Parameter("{first}", ..., per="recording"), with '
-        f"prior={prior} for a common mean, and the spread found here. Otherwise multiply the errors by these factors."
+        f"prior={prior} for a common mean, and the spread found here."
     )
+    advice += "" if included else " Otherwise multiply the errors by these factors."
     return [Finding("recordings.differ", tuple(evidence), evidence, effect, advice=advice)]

@@ -155,10 +155,10 @@ class Fit:
         copy.__dict__.update({name: value for name, value in self.__dict__.items() if name in known})
         return copy
 
-    def judged(self, known: Identifiability) -> Fit:
-        """The same fit with what others have found out of its parameters."""
-        copy = replace(self)
-        copy.__dict__.update(condensed=known.condensed, identifiability=known)
+    def judged(self, known: Identifiability, step_error: Array) -> Fit:
+        """The same fit with what others have found out of its parameters, and of what the step adds, (n_p,)."""
+        copy, influence = replace(self), step_errors.of_elsewhere(self.assembly, step_error)
+        copy.__dict__.update(condensed=known.condensed, identifiability=known, influence=influence)
         return copy
 
     def later(self, make: Callable[[], object]) -> Any:

@@ -93,6 +93,8 @@ def _axes(model: Model, body: Body) -> int:
     return int(np.linalg.matrix_rank([(A[2, 1], A[0, 2], A[1, 0]) for A in apart], tol=ROUNDING))
 
 
+FEWEST = 20
+"""Recordings whose scatter gives errors."""
 OBSERVATION = "observation of "
 """How labels of observation rows begin."""
 
@@ -109,6 +111,8 @@ class Identifiability:
     findings: tuple[Finding, ...]
     statistics: ResidualStatistics | None = None
     """None likewise."""
+    within: Array | None = None
+    """Standard errors by blocks within recordings, (n_p,), where whole recordings are the blocks of the others."""
 
     @property
     def sensitivities(self) -> Sensitivities:
@@ -156,7 +160,12 @@ def identified(
     steps = [chain.steps for chain in transcription.chains]
     block = sum(steps) / len(steps) / block_jackknife.BLOCKS
     known = judged(assembly, point.parameters, free, statistics, block, larger)
-    return replace(known, condensed=condensed, edges=edges)
+    if len(steps) >= FEWEST and math.isfinite(larger):
+        ends, within = np.cumsum([0, *(len(one) - 1 for one in edges)])[:-1], known.sensitivities.standard_errors
+        scores, own = (np.add.reduceat(of, ends) for of in (statistics.scores, statistics.block_information))
+        whole = replace(statistics, scores=scores, block_information=own)
+        known = replace(judged(assembly, point.parameters, free, whole, math.inf, larger), within=within)
+    return replace(known, condensed=condensed, edges=edges, statistics=statistics)
 
 
 def judged(

@@ -25,7 +25,7 @@ from spookid.data.channels import order
 from spookid.estimation.identifiability import OBSERVATION, Identifiability
 from spookid.kernels.arrays import Array, contiguous
 from spookid.kernels.kernel import Kernel
-from spookid.parameter import is_constant
+from spookid.parameter import Parameter, is_constant
 from spookid.results.findings import Finding
 from spookid.results.trajectory import Trajectory
 from spookid.statistics.condensing import Condensed
@@ -42,10 +42,9 @@ def influence(
 ) -> Influence:
     """Of the solution at ``point``."""
     problem = assembly.problem
-    fixed = [p for p in problem.parameters if p.name not in assembly.transcription.names]
-    names = tuple(p.name for p in fixed)
+    fixed = _fixed(assembly)
     if identifiability.condensed is None:
-        return _unknown(assembly, names)
+        return of_elsewhere(assembly, np.full(len(assembly.transcription.names), np.nan))
     gain = identifiability.analysis.gain.T
     observations = tuple(
         _observations(assembly, identifiability.condensed, i, len(t.t)) @ gain for i, t in enumerate(motion)
@@ -57,27 +56,32 @@ def influence(
         observations,
         _state_weight(assembly, identifiability.condensed) @ -gain,
         settings[0],
-        step_errors(assembly, point, identifiability.condensed, identifiability.analysis.gain),
-        names,
+        -identifiability.analysis.gain @ step_slopes(assembly, point, identifiability.condensed),
+        tuple(p.name for p in fixed),
         settings[1:],
         tuple(times),
         tuple(np.split(identifiability.analysis.blocks, cuts)),
     )
 
 
-def _unknown(assembly: Assembly, names: tuple[str, ...]) -> Influence:
+def of_elsewhere(assembly: Assembly, step_error: Array) -> Influence:
+    """Of estimates whose linearization is not at hand, all NaN but for the discretization bias, (n_p,)."""
     n, sensors = len(assembly.transcription.names), len(assembly.problem.channels)
-    count = len(assembly.sampled)
+    count, names = len(assembly.sampled), _fixed(assembly)
     return Influence(
         tuple(np.full((e.grid.count, sensors, n), np.nan) for e in assembly.sampled),
         np.full(n, np.nan),
         np.full(n, np.nan),
-        np.full(n, np.nan),
-        names,
+        step_error,
+        tuple(one.name for one in names),
         np.full((len(names), n), np.nan),
         (np.zeros(0),) * count,
         (np.zeros((0, n)),) * count,
     )
+
+
+def _fixed(assembly: Assembly) -> list[Parameter]:
+    return [p for p in assembly.problem.parameters if p.name not in assembly.transcription.names]
 
 
 def _observations(assembly: Assembly, condensed: Condensed, chain: int, steps: int) -> Array:
@@ -132,15 +136,18 @@ def _kernel(problem: Transcription, factor: Factor, expression: ca.SX) -> Kernel
     return Kernel(ca.Function("along", symbols, [ca.densify(expression)]), len(symbols) - len(problem.shared))
 
 
+SHORTEST = 20
+"""Steps of recordings, on average, whose ends, which have no double step, count little."""
 _HALVES = {1: (0.5, 0.5), 2: (0.25, 0.5, 0.25)}
 """Shares that the steps of h have in one of 2h, by the reach of its factor: weighted as an impulse weights what acts,
 alike over one interval or like a hat over two."""
 
 
-def step_errors(assembly: Assembly, point: Point, condensed: Condensed, gain: Array, least: int = 20) -> Array:
-    """How much larger the estimates are than those of a step of length zero, (n_p,), with gain (TᵀT)⁻¹; NaN where that
-    has no order: multipliers of the step, dry friction, own residuals, contacts that switch, accelerations, late inputs
-    or velocities between steps, and short recordings."""
+def step_slopes(assembly: Assembly, point: Point, condensed: Condensed, least: int = SHORTEST) -> Array:
+    """Tᵀ times what the residuals miss of those of a step of length zero, (n_p,): −(TᵀT)⁻¹ times that is how much
+    larger the estimates are, and over recordings it adds up. NaN where that has no order: multipliers of the step, dry
+    friction, own residuals, contacts that switch, accelerations, late inputs or velocities between steps, and short
+    recordings."""
     problem, steps = assembly.problem, [chain.steps for chain in assembly.transcription.chains]
     accelerated = any(order(channel, problem.model) == 2 for channel in problem.channels)
     # What is predicted between the steps is off by a higher order, unless it shows velocities.
@@ -149,9 +156,9 @@ def step_errors(assembly: Assembly, point: Point, condensed: Condensed, gain: Ar
     late |= any(contact.switches or contact.stabilized for contact in problem.model.holding.contacts)
     sticks = any(joint.rubs for joint in problem.model.joints) or bool(problem.model.contacts)
     disordered = sticks or problem.residuals or accelerated or late
-    if disordered or sum(steps) < least * len(steps):  # the ends, which have no double step, are left out
-        return np.full(len(gain), np.nan)
-    total = np.zeros(len(gain))
+    if disordered or sum(steps) < least * len(steps):
+        return np.full(len(condensed.inverse), np.nan)
+    total = np.zeros(len(condensed.inverse))
     skipped = {one.name for one in between}
     factors = [term.factor for term in condensed.linearized.chains[0]]
     residuals = [
@@ -161,7 +168,7 @@ def step_errors(assembly: Assembly, point: Point, condensed: Condensed, gain: Ar
     for c in (c for c, count in enumerate(steps) if count >= 2 * len(_HALVES[2])):
         coarse = problem.scheme.doubled(problem.model, point.states[c], problem.step)
         if coarse is None:
-            return np.full(len(gain), np.nan)
+            return np.full_like(total, np.nan)
         for term, T, of_factor in zip(condensed.linearized.chains[c], condensed.T[c], residuals, strict=True):
             if of_factor is None:
                 continue
@@ -169,7 +176,7 @@ def step_errors(assembly: Assembly, point: Point, condensed: Condensed, gain: Ar
             if term.complement is not None:
                 missed = np.matmul(missed, term.complement)
             total += term.scale * np.einsum("kr,kir->i", term.alive * missed[:, 0], T)
-    return np.asarray(-gain @ total)
+    return total
 
 
 def step_error_findings(assembly: Assembly, point: Point, known: Sensitivities, errors: Array) -> list[Finding]:

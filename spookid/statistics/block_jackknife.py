@@ -47,22 +47,22 @@ class JackknifeBlocks:
 def jackknife_blocks(c: Condensed) -> JackknifeBlocks:
     """Cut each chain into blocks, and sum scores and information of each without those of priors."""
     c.release()
-    cuts = [_cuts(chain.steps) for chain in c.linearized.problem.chains]
+    cuts = [cuts_of(chain.steps) for chain in c.linearized.problem.chains]
     schur = [schur_complements(terms, edges) for terms, edges in zip(c.linearized.chains, cuts, strict=True)]
     total, changes = sum(whole for whole, _ in schur), np.concatenate([rest - whole for whole, rest in schur])
-    sums = [_sums(c, chain, edges) for chain, edges in enumerate(cuts)]
+    sums = [block_sums(c, chain, edges) for chain, edges in enumerate(cuts)]
     scores, information = (np.concatenate(parts) for parts in zip(*sums, strict=True))
     edges = tuple(np.array(edges, dtype=np.float64) for edges in cuts)
     return JackknifeBlocks(edges, scores, information, changes[:, :-1, -1], (total + changes)[:, :-1, :-1])
 
 
-def _cuts(steps: int) -> list[int]:
+def cuts_of(steps: int) -> list[int]:
     """First steps of the blocks of a chain, and the number of its steps."""
     found: list[int] = np.linspace(0, steps, min(BLOCKS, steps) + 1).round().astype(int).tolist()
     return found
 
 
-def _sums(c: Condensed, chain: int, edges: Sequence[int]) -> tuple[Array, Array]:
+def block_sums(c: Condensed, chain: int, edges: Sequence[int]) -> tuple[Array, Array]:
     """T_wᵀ r̂_w and T_wᵀ T_w of the blocks of one chain."""
     n, count = c.linearized.parameters, len(edges) - 1
     scores, information = np.zeros((count, n)), np.zeros((count, n, n))

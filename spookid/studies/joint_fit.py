@@ -35,10 +35,11 @@ from spookid.data.recording import SAMPLE
 from spookid.errors import ProblemError
 from spookid.estimation.extrapolation import extrapolated
 from spookid.estimation.fit import Fit
-from spookid.estimation.identifiability import Identifiability, judged
+from spookid.estimation.identifiability import FEWEST, Identifiability, judged
 from spookid.estimation.likelihood_fit import SHARE, STATES, begun_at, found_by, rated
 from spookid.estimation.solving import of_bodies, solve_whole
 from spookid.estimation.starts import free_delays
+from spookid.estimation.step_errors import SHORTEST
 from spookid.kernels.arrays import Array
 from spookid.results import folders
 from spookid.results.findings import Finding
@@ -48,6 +49,7 @@ from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.resuming import Journal, kept_in
 from spookid.solvers.status import Callback, Outcome, Status, counting_from
+from spookid.statistics import block_jackknife
 from spookid.statistics.condensing import pseudo_inverse
 from spookid.statistics.covariance import ResidualStatistics
 from spookid.statistics.marginal import starting_logs
@@ -68,8 +70,6 @@ _CLOSE = 1e-6
 process comes, which is not taken here."""
 _BLOCKS = 1000
 """Of the jackknife at the most; each is a recording, or several."""
-_FEWEST = 20
-"""Recordings whose scatter gives errors; without them, and without process noise, errors need all motions at hand."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +176,8 @@ def fit_jointly(plan: JointPlan, pool: WorkerPool, callback: Callback | None = N
         first = solve_whole(some, "lm", options, callback if count <= SAMPLE else None)
         if count <= SAMPLE:
             return first
-        if count < _FEWEST and (is_hard(first) or not posed.estimates_noise):
+        # Errors without process noise come from the scatter of recordings, or need all motions at hand.
+        if count < FEWEST and (is_hard(first) or not posed.estimates_noise):
             return solve_whole(posed, "lm", options, callback)
         found = _fitted(plan, pool, first, callback, began)
     if not is_hard(first):
@@ -290,11 +291,17 @@ class _Searched:
         if search.sizes:
             likelihood = found_by(assembly, search, outcome)
             assembly, outcome = likelihood.assembly, likelihood.outcome
-        block = -(-everyone.count // _BLOCKS)
-        sums = everyone.ask(search.pass_of("errors", there, search.best.logs, block=block))
-        known = _known(assembly, there.parameters, sums, 0.0 if likelihood is None else likelihood.doubt)
+        block = -(-everyone.count // _BLOCKS) if everyone.count >= FEWEST else 0
+        of_step = {"block": block, "biased": not self.posed.corrects}
+        sums = everyone.ask(search.pass_of("errors", there, search.best.logs, **of_step))
+        mean = int(self.sums["steps",]) / everyone.count
+        length = math.inf if block else mean / block_jackknife.BLOCKS
+        known = _known(assembly, there.parameters, sums, 0.0 if likelihood is None else likelihood.doubt, length)
+        missed = np.full(len(there.parameters), np.nan)
+        if of_step["biased"] and mean >= SHORTEST:
+            missed = -known.analysis.gain @ sums["missed",]
         times = replace(Times.of(outcome.timing, self.built, 0.0), analysis=time.perf_counter() - began)
-        return Fit(assembly, outcome, "lm", times, likelihood).judged(known)
+        return Fit(assembly, outcome, "lm", times, likelihood).judged(known, missed)
 
     def told(self, result: Solution, made: Fit, *findings: Finding) -> Solution:
         """Result of this fit, or of the finer fit with the discretization bias that this one determines."""
@@ -307,33 +314,35 @@ class _Searched:
             residuals=int(sums["rows",]),
             jacobian_nonzeros=round(result.size.jacobian_nonzeros * steps / result.size.steps),
         )
-        all_of_it = [_told(self.everyone, int(sums["outliers",])), *made.identifiability.findings, *findings]
+        scattered = not made.assembly.noise or made.identifiability.sensitivities.inflation.size > 0
+        all_of_it = [_told(self.everyone, int(sums["outliers",]), scattered), *made.identifiability.findings, *findings]
         whole = result.changed(size=size).with_findings(lambda: all_of_it)
         return whole.changed(**of_bodies(self.posed, whole, made.clock))
 
 
-def _told(everyone: Everyone, outliers: int) -> Finding:
+def _told(everyone: Everyone, outliers: int, scattered: bool) -> Finding:
     lost_workers = everyone.pool.lost
     first = len(everyone.assembly.transcription.chains)
     words = [
-        f"Estimates, standard errors and noise are based on all {everyone.count:,} recordings; motion, residuals, "
-        "figures,"
+        f"Estimates, standard errors and noise are based on all {everyone.count:,} recordings; motion, residuals and "
+        f"figures on the first {first}, which also determine friction widths, and the estimator where none is given."
     ]
-    words += [f"friction widths and the choice of the estimator on the first {first}."]
+    what = "recordings" if everyone.count >= FEWEST else "blocks of the recordings"
+    words += [f"Standard errors follow from the scatter between {what}."] * scattered
     words += [f"{outliers:,} samples that stand out from their neighbours are left out."] * (outliers > 0)
     words += [f"Workers were lost {lost_workers} times, and their recordings were fitted again."] * (lost_workers > 0)
     evidence = {"recordings": everyone.count, "left_out": outliers, "lost_workers": lost_workers}
     return Finding("fit.recordings", evidence=evidence, effect=" ".join(words))
 
 
-def _known(assembly: Assembly, estimates: Array, sums: Sums, doubt: Array | float) -> Identifiability:
-    """Errors: by the noise that was found, or from how recordings scatter if that is more, or no noise is known."""
+def _known(assembly: Assembly, estimates: Array, sums: Sums, doubt: Array | float, length: float) -> Identifiability:
+    """Errors: by the noise that was found, or from how recordings scatter if that is more, or no noise is known; of few
+    recordings it is blocks of them, of some steps length."""
     free = assembly.transcription.free_directions(estimates)
     information, prior = sums["information",], sums["prior",]
     places = [key[1] for key in sums if key[0] == "score"]
     scores, own = (np.array([sums[kind, place] for place in places]) for kind in ("score", "own"))
     best = pseudo_inverse(information, free)[0] @ scores.sum(axis=0)
-    several = len(places) >= _FEWEST
     scattered = scores - own @ best
     if assembly.noise:
         information, scatter = _by_noise(assembly, information, sums, free, doubt)
@@ -342,7 +351,7 @@ def _known(assembly: Assembly, estimates: Array, sums: Sums, doubt: Array | floa
     certain = Variances(np.ones(1), np.zeros((1, 1)), 1.0)
     blocks = scattered, own, -scores, sums["information",] - own
     statistics = ResidualStatistics(information, prior, (scatter - prior)[None], certain, *blocks)
-    return judged(assembly, estimates, free, statistics, math.inf, ROBUST if several and assembly.noise else math.inf)
+    return judged(assembly, estimates, free, statistics, length, ROBUST if assembly.noise else math.inf)
 
 
 def _by_noise(

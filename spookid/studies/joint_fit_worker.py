@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,9 +20,10 @@ import numpy as np
 
 from spookid.assembly.assembly import Assembly, assemble, joined
 from spookid.assembly.problem import Problem
-from spookid.data.recording import SAMPLE, RecordingFiles
+from spookid.data.recording import SAMPLE, Recording, RecordingFiles
 from spookid.estimation.extrapolation import finer
 from spookid.estimation.saturation import saturated_samples
+from spookid.estimation.step_errors import step_slopes
 from spookid.estimation.suspects import without, without_suspects
 from spookid.files import abandoned, remove, replacing
 from spookid.kernels.arrays import Array, Mask
@@ -30,14 +31,14 @@ from spookid.solvers import resuming
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.structured import NotPositiveDefiniteError
-from spookid.statistics import variances
-from spookid.statistics.condensing import Condensed, linearize, products
+from spookid.statistics import block_jackknife, variances
+from spookid.statistics.condensing import Condensed, linearize
 from spookid.statistics.likelihood import States
 from spookid.statistics.marginal import Marginal, NoiseSize, Swept
 from spookid.statistics.trial import Trials, UnsettledStatesError
 from spookid.studies.job import Source, alone
-from spookid.transcription.factor import Group
-from spookid.transcription.transcription import Chain, Point
+from spookid.transcription.parameter_constraints import FreeDirections
+from spookid.transcription.transcription import Chain, Point, Transcription
 
 Sums = dict[tuple[str, ...], Any]
 """Numbers and arrays of several recordings together, by what they are."""
@@ -97,7 +98,9 @@ class Pass:
     gap: float = 0.0
     """As of ``Trials``."""
     block: int = 1
-    """Recordings whose scores are summed."""
+    """Recordings whose scores are summed; 0: each is cut into blocks."""
+    biased: bool = False
+    """Whether errors are asked for with what the step adds to the estimates."""
     most: float = np.inf
     """As of ``Trials.trial``."""
     settings: LevenbergMarquardt = field(default_factory=LevenbergMarquardt)
@@ -180,16 +183,24 @@ class _Share:
 
     def _begin(self) -> None:
         """Read it, and write its chain and its initial value."""
-        several = self.problem.recordings
-        read = several.read(self.number) if isinstance(several, RecordingFiles) else several[self.number]
-        problem = self.assembly.problem
-        read, outliers = without_suspects(problem, without(read, saturated_samples(problem, read)))
-        chain, states = joined(self.assembly, read, self.number)
+        read, outliers = self._read()
+        _, chain, states = joined(self.assembly, read, self.number)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._write_states(states, self.asked.base)
         data, missing = ({n: _Numbers.of(own) for n, own in all.items()} for all in (chain.data, chain.missing))
         with replacing(self._chain) as part:
             part.write_bytes(msgspec.msgpack.encode(_Kept(chain.name, chain.steps, outliers, data, missing)))
+
+    def _read(self) -> tuple[Recording, int]:
+        """Without samples that stand out, and how many these are."""
+        several, problem = self.problem.recordings, self.assembly.problem
+        read = several.read(self.number) if isinstance(several, RecordingFiles) else several[self.number]
+        return without_suspects(problem, without(read, saturated_samples(problem, read)))
+
+    def joined(self, numbered: Transcription) -> Assembly:
+        """The problem of this recording alone."""
+        sampled, _, _ = joined(self.assembly, self._read()[0], self.number)
+        return replace(self.assembly, transcription=numbered, sampled=(sampled,))
 
     @property
     def _chain(self) -> Path:
@@ -278,22 +289,24 @@ def _fisher(share: _Share) -> Sums:
 
 
 def _errors(share: _Share) -> Sums:
-    """What standard errors are made of: TᵀT, that of priors, the products with sizes, and the recording's own score."""
+    """What standard errors are made of: TᵀT, that of priors, the products with sizes, the scores of the recording or of
+    its blocks; and what the step adds."""
     trials, point = share.trials
-    assert share.asked.logs is not None
-    problem = trials.problem.with_numbers(trials.numbers(share.asked.logs))
-    c = Condensed(linearize(problem, point), problem.free_directions(point.parameters))
-    groups = [s.names for s in share.asked.sizes if s.given is None and s.kind == "disturbance"]
-    n = len(problem.names)
-    C, R = variances.size_products(c, groups)
-    prior = variances.prior(c)
-    score = np.zeros(n)
-    for term, T in zip(c.linearized.chains[0], c.T[0], strict=True):
-        if term.factor.group is not Group.PRIOR:
-            score += products(T, term.residual[:, None])[:, 0]
-    block = f"{share.number // share.asked.block}"
-    found: Sums = {("information",): c.information, ("prior",): prior, ("C",): C, ("R",): R}
-    return found | {("score", block): score, ("own", block): c.information - prior}
+    asked = share.asked
+    assert asked.logs is not None
+    problem = trials.problem.with_numbers(trials.numbers(asked.logs))
+    # What a step of the parameters takes away is not that of one recording.
+    c = Condensed(linearize(problem, point), FreeDirections(np.ones(len(problem.names), dtype=np.bool_)))
+    C, R = variances.size_products(c, [s.names for s in asked.sizes if s.given is None and s.kind == "disturbance"])
+    found: Sums = {("information",): c.information, ("prior",): variances.prior(c), ("C",): C, ("R",): R}
+    if asked.biased:
+        found["missed",] = step_slopes(share.joined(problem), point, c, 0)
+    steps = problem.chains[0].steps
+    edges = [0, steps] if asked.block else block_jackknife.cuts_of(steps)
+    for i, (score, own) in enumerate(zip(*block_jackknife.block_sums(c, 0, edges), strict=True)):
+        block = f"{share.number // asked.block}" if asked.block else f"{share.number} {i}"
+        found |= {("score", block): score, ("own", block): own}
+    return found
 
 
 _ANSWERS: Mapping[str, Callable[[_Share], Sums]] = {
