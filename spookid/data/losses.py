@@ -35,7 +35,7 @@ class RobustLoss(ABC):
 
     @abstractmethod
     def row(self, r: ca.SX) -> ca.SX:
-        """sign(r) √ρ(r²) of a scalar, with two derivatives also at r = 0."""
+        """Transformed residual sign(r) √ρ(r²), twice differentiable also at r = 0."""
 
     @abstractmethod
     def residual(self, row: FloatArray) -> FloatArray:
@@ -43,7 +43,7 @@ class RobustLoss(ABC):
 
 
 class Huber(RobustLoss):
-    """ρ(z) = z up to 1, then 2 √z − 1."""
+    """Huber loss: ρ(z) = z up to 1, then 2 √z − 1."""
 
     def row(self, r: ca.SX) -> ca.SX:
         size = ca.fabs(r)
@@ -71,5 +71,5 @@ LOSSES: dict[str, RobustLoss | None] = {"auto": None, "linear": None, "huber": H
 
 
 def robust(loss: Loss) -> RobustLoss | None:
-    """The loss of a name; None for plain squares, with which all samples count."""
+    """Return the loss of a name; None for least squares, in which all samples count fully."""
     return loss if isinstance(loss, RobustLoss) else LOSSES[loss]
