@@ -160,16 +160,14 @@ class Joint(metaclass=Checked):
         return inserted(moved, symbols, (a, b))
 
     def slopes(self, a: MovingFrame, b: MovingFrame, moving: MovingFrame) -> ca.SX:
-        """Derivatives of constraint equations and coordinates in the twist of ``moving``, one of the two frames, (6,
-        6)."""
+        """Derivatives of equations and coordinates in the twist of ``moving``, one of the two frames, (6, 6)."""
         held = ca.jacobian(ca.SX(self.violation(a, b)), moving.pose) @ moving.basis
         return ca.vertcat(held, ca.jacobian(ca.SX(self.rates(a, b)), moving.twist))
 
     def carried(
         self, a: MovingFrame, b: MovingFrame, outer: MovingFrame, force: ca.SX, torque: ca.SX
     ) -> tuple[ca.SX, ca.SX]:
-        """Constraint impulse λ and impulse τ along the coordinates that together equal an impulse on the body of
-        ``outer``, one of both frames.
+        """Impulses λ and τ (along the coordinates) that equal an impulse on the body of ``outer``, one of both frames.
 
         Args:
             force: at the centre of mass, in the world, (3,).
@@ -366,7 +364,7 @@ class Hinge(Joint):
         super().__post_init__(dry)
 
     def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Distance of the origins, and components of the parent's x axis along y and z of the child (F.1), (5,)."""
+        """Distance of the origins, and y and z components (child's axes) of the parent's x axis (F.1), (5,)."""
         return ca.vertcat(a.origin - b.origin, ca.dot(a.x, b.y), ca.dot(a.x, b.z))
 
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:

@@ -45,7 +45,7 @@ _RIGHT = 1e-9
 
 
 def joint_names(model: Any, bodies: Sequence[str]) -> list[str]:
-    """Of all joints; those without a name are called after their bodies."""
+    """Names of all joints; those without a name are named after their bodies."""
     names = []
     for j in range(model.njnt):
         body = int(model.jnt_bodyid[j])
@@ -140,7 +140,7 @@ _OF_INTEREST = {"tendons": "tendon", "flexes": "flexible part", "pairs": "contac
 
 
 def described(document: Document) -> tuple[Description, Source]:
-    """What an MJCF says, and where."""
+    """Description of an MJCF, with the positions of its elements."""
     try:
         import mujoco
     except ImportError:
@@ -180,7 +180,7 @@ def _counts(element: Element, *names: str) -> list[float]:
 def specification(
     document: Document, mujoco: Any
 ) -> tuple[Any, list[str], tuple[Actuator, ...], tuple[FileServo, ...]]:
-    """A file for MuJoCo, without what no body has its mass from; what is said of it, its motors and its servos."""
+    """MuJoCo specification of a file without parts that do not affect masses, with notes, motors and servos."""
     if document.file.is_file() and document.file.read_bytes() == document.content:
         spec = mujoco.MjSpec.from_file(str(document.path))
     else:  # as it would be
@@ -350,7 +350,7 @@ class _Reader:
 
 
 def elements(document: Document, names: Sequence[str]) -> list[Element | None]:
-    """The elements of a model's bodies; None of those that the file itself does not have."""
+    """XML elements of a model's bodies; None for those that the file itself does not contain."""
     bodies = [body for world in document.root.all("worldbody") for body in _bodies(world)]
     own = [body.attributes.get("name", "") for body in bodies]
     if own == list(names) and not any(element.tag in _MAKING for element in document.root.inside()):

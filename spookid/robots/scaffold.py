@@ -112,7 +112,7 @@ def _drive(needed: Array, others: Array, signal: Array, gain: float) -> Drive:
 
 
 def printed(value: float) -> str:
-    """Return an initial value as a file has it."""
+    """Format an initial value for a problem file."""
     return repr(float(f"{value:.3g}"))
 
 
@@ -128,7 +128,7 @@ _SIGNAL_UNITS = {"torque": "", "current": "/A", "voltage": "/V"}
 
 @dataclass(frozen=True)
 class Scaffold:
-    """A problem file, and what to say of it."""
+    """Text of a problem file, with notes for the user."""
 
     text: str
     matched: Matched
@@ -141,7 +141,7 @@ class Scaffold:
 def scaffold(
     robot: Robot, log: Log | None, out: Path, command: str, gains: Mapping[str, float] = MappingProxyType({})
 ) -> Scaffold:
-    """The problem file of a robot."""
+    """Write the problem file of a robot."""
     if log is not None:  # what its names say stands in the problem file
         log = replace(log, units={**log.named_units, **log.units})
     matched = _matched(robot, log)
