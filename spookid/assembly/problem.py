@@ -254,8 +254,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return tuple(question.text for question in questions(self))
 
     def profile(self, name: str, solution: Solution | None = None, backend: str = "lm", **options: Any) -> Profile:
-        """Compute a likelihood profile of a free Parameter, from an existing solution or a new one; see
-        ``spookid.studies.profiling``. Other arguments and errors are those of ``solve``."""
+        """Compute a likelihood profile of a free Parameter; see ``spookid.studies.profiling``, otherwise ``solve``."""
         from spookid.studies.profiling import profile
         from spookid.studies.variants import fitting
 

@@ -77,7 +77,7 @@ class Noise(Listed):
 
 @dataclass(frozen=True)
 class FrictionWidth(Listed):
-    """Estimated width of smooth dry friction of a coordinate: the slip rate over which it changes its sign."""
+    """Estimated width of smooth dry friction: the slip rate over which it changes its sign."""
 
     width: float
     """In ``unit``."""
@@ -86,8 +86,7 @@ class FrictionWidth(Listed):
     unit: str
     """rad/s or m/s."""
     resolved: bool
-    """False if friction is sharper than the data resolve: with a width of zero the log-likelihood falls by less than
-    0.5."""
+    """False if friction is sharper than the data resolve: a width of zero loses less than 0.5 in log-likelihood."""
 
 
 @dataclass(frozen=True)
@@ -224,7 +223,8 @@ class Disturbance(Tabular):
     """(N, n)."""
 
     def __repr__(self) -> str:
-        return f"<Disturbance {self.name!r}: {counted(len(self.t), 'step')}, {', '.join(self.labels) or 'nothing'}>"
+        labels = ", ".join(self.labels) or "nothing"
+        return f"<{type(self).__name__} of {self.name!r}: {counted(len(self.t), 'step')}, {labels}>"
 
     def blocks(self) -> Sequence[Block]:
         """Title, and a row for each coordinate."""
