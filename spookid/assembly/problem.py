@@ -136,7 +136,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     @property
     def corrects(self) -> bool:
-        """True if its estimates are extrapolated to step zero."""
+        """True if a fit extrapolates the estimates to step zero."""
         asked = self.step_correction and self.estimates_noise and EXTRAPOLATED not in self.stepper.refuses
         return asked and not declared.uncorrected(self)
 
@@ -157,7 +157,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     @cached_property
     def parameter_set(self) -> ParameterSet:
-        """The declared parameters, and those of the recordings."""
+        """All declared Parameters, and those of the recordings."""
         return declared.declared_parameters(self)
 
     @property

@@ -155,7 +155,7 @@ class Sensor(metaclass=Checked):
         return tuple(Channel(self, i, period) for i in range(count))
 
     def period_in(self, model: Model) -> float | None:
-        """Return ``period``, or the one that follows from the model if it was left out."""
+        """Return ``period``, or the period that the model implies."""
         return None if self.period is None else float(self.period)
 
 
@@ -226,7 +226,7 @@ class Channel:
 
     @property
     def sigma(self) -> float | None:
-        """Standard deviation of its noise in its unit; None: it is estimated, or 1 with a given weight."""
+        """Standard deviation of the noise in the signal's unit; None: estimated, or 1 with a given weight."""
         return self.sensor.deviation(self.index)
 
     @property

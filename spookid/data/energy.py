@@ -81,7 +81,7 @@ class EnergyBalance(Residual):
         super().check(model)
 
     def data(self, model: Model) -> int:
-        """Number of data of the recording that its residuals need at each step."""
+        """Number of measured values that the energy balance uses at each step."""
         return 2 * len(model.motors) + 1
 
     def rows(self, *states: State, data: ca.SX | None = None) -> ca.SX:

@@ -39,7 +39,7 @@ class RobustLoss(ABC):
 
     @abstractmethod
     def residual(self, row: FloatArray) -> FloatArray:
-        """Residuals r for given values of ``row``: its inverse."""
+        """Inverse of ``row``: residuals r for given transformed values."""
 
 
 class Huber(RobustLoss):

@@ -31,8 +31,8 @@ from spookid.records import dataclass
 
 @dataclass(frozen=True, eq=False)
 class Residual(metaclass=Checked):
-    """Residuals that are small, zero, or not negative at every step: ``Residual("energy", lambda s, n: ...,
-    sigma=1e-3)``.
+    """User-defined residuals that are small, zero, or not negative at every step:
+    ``Residual("energy", lambda s, n: ..., sigma=1e-3)``.
 
     Raises:
         ProblemError: if ``expression`` takes neither one state nor two, or two at the start, or if a
@@ -150,7 +150,7 @@ class Residual(metaclass=Checked):
             raise ProblemError(f"{self._what}: covariance must be {wanted}") from None
 
     def check(self, model: Model) -> None:
-        """Raise ProblemError if it does not fit the model."""
+        """Raise ProblemError if the residual does not fit the model."""
         states = [State.symbols(model) for _ in range(self.states)]
         rows = self.rows(*states)
         if not rows.numel():
@@ -261,7 +261,7 @@ class Nonholonomic(_Written):
             symbolic(self.speed, f"{self.what}: speed", (rows.numel(),))
 
     def expressions(self, model: Model) -> list[ca.SX]:
-        """All that may hold a Parameter."""
+        """All expressions that may contain a Parameter."""
         return [*super().expressions(model), *([] if isinstance(self.speed, str) else [self.speed])]
 
     def rates(self, model: Model, q: ca.SX, v: ca.SX) -> ca.SX:

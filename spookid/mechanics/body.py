@@ -60,7 +60,7 @@ class Frame:
         return f"<Frame of {self.body.name}>"
 
     def expressions(self) -> list[ca.SX]:
-        """All that may hold a Parameter."""
+        """All expressions that may contain a Parameter."""
         return [self.at, self.axes]
 
 
@@ -152,7 +152,7 @@ class Body(metaclass=Checked):
         return Frame(self, origin, ca.horzcat(x, y, ca.cross(x, y)))
 
     def expressions(self) -> list[ca.SX]:
-        """All that may hold a Parameter."""
+        """All expressions that may contain a Parameter."""
         beside = [] if self.distribution is None else self.distribution.expressions()
         return [self.mass, self.inertia, *beside]
 

@@ -96,7 +96,7 @@ class Constraint(metaclass=Checked):
 
     @abstractmethod
     def expressions(self, model: Model) -> list[ca.SX]:
-        """All that may hold a Parameter."""
+        """All expressions that may contain a Parameter."""
 
     def violation(self, model: Model, q: ca.SX, positions: Positions) -> ca.SX:
         """g(q), (rows,).

@@ -197,8 +197,8 @@ class Holding:
         return stacked([*(state.violation for state in states), *(self.tied(tie, q) for tie in chosen)])
 
     def reached(self, q: ca.SX, q_next: ca.SX) -> ca.SX:
-        """g(q_next) of the equations on positions after a step from q. Where poses do not determine an equation, it is
-        the change over the step, for angles that turn by less than half a turn a step; it vanishes alike."""
+        """Position constraints g(q_next) after a step from q. An equation that poses do not determine becomes its
+        change over the step, for angles that change by less than half a turn; both vanish together."""
 
         def moved(joint: Joint) -> ca.SX:
             before, after = (self._model.joint(joint, at).displacement for at in (q, q_next))
@@ -279,7 +279,7 @@ class Freedom:
 
     @property
     def rubs(self) -> bool:
-        """True if it has dry friction of any kind."""
+        """True if the coordinate has dry friction of any kind."""
         return self.joint.rubbing[self.index]
 
 

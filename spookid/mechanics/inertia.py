@@ -130,7 +130,7 @@ class FullInertia(metaclass=Checked):
         about: Literal["center_of_mass", "origin"] = "center_of_mass",
         extent: float = 0.01,
     ) -> FullInertia:
-        """Return the nearest possible inertia, for files with impossible ones.
+        """Return the nearest physical inertia, for files with unphysical ones.
 
         Second moments about the centre of mass along the principal axes that are too small, or negative, are raised:
         the nearest in the Frobenius norm of Σ. Larger extents stay unchanged.
@@ -199,7 +199,7 @@ class FullInertia(metaclass=Checked):
         return tuple(Belief(title, formula, mean, sigma) for title, formula, mean, sigma in rows)
 
     def expressions(self) -> list[ca.SX]:
-        """All that may hold a Parameter."""
+        """All expressions that may contain a Parameter."""
         return [self.mass, self.center_of_mass, self.inertia, *(belief.row for belief in self.beliefs)]
 
 
@@ -240,12 +240,12 @@ def inertia_matrix(value: Any, what: str) -> ca.SX:
 
 
 def six(inertia: ca.SX) -> ca.SX:
-    """Entries of a symmetric (3, 3) as I_xx, I_yy, I_zz, I_xy, I_xz, I_yz."""
+    """Entries I_xx, I_yy, I_zz, I_xy, I_xz, I_yz of a symmetric (3, 3) matrix."""
     return ca.densify(ca.vertcat(*(inertia[i, j] for i, j in _PLACES)))
 
 
 def symmetric(entries: Array) -> Array:
-    """The matrix (3, 3) of these entries."""
+    """Symmetric matrix (3, 3) from its six entries."""
     matrix = np.empty((3, 3))
     for entry, (i, j) in zip(entries, _PLACES, strict=True):
         matrix[i, j] = matrix[j, i] = entry
@@ -273,7 +273,7 @@ def from_second_moment(second: ca.SX) -> ca.SX:
 
 
 def at_guess(formula: ca.SX) -> Array:
-    """Evaluate it at the initial values of its Parameters."""
+    """Inertia at the initial values of its Parameters."""
     known = {} if formula.is_constant() else {p.name: p.guess for p in parameters_in([formula], "the inertia")}
     return substitute(formula, known)
 

@@ -220,7 +220,7 @@ class LogCholesky(InertiaCoordinates):
 
     @staticmethod
     def physical(coordinates: ca.SX) -> Physical:
-        """Mass e^(2 alpha), centre of mass t, Σ = m U₃U₃ᵀ."""
+        """Physical quantities of the coordinates: mass e^(2 alpha), centre of mass t, Σ = m U₃U₃ᵀ."""
         alpha, d1, d2, d3, s12, s23, s13, t1, t2, t3 = ca.vertsplit(coordinates)
         mass = ca.exp(2 * alpha)
         upper = ca.blockcat([[ca.exp(d1), s12, s13], [0, ca.exp(d2), s23], [0, 0, ca.exp(d3)]])

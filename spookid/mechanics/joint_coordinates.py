@@ -110,7 +110,7 @@ class JointCoordinates:
         return self.manifold.continuous(found)
 
     def posed(self, displacements: ca.SX) -> ca.SX:
-        """q (7 n_b,) from displacements of all joints (n_s,), free bodies at the origin."""
+        """Configuration q (7 n_b,) from displacements of all joints (n_s,), free bodies at the origin."""
         at_origin = stacked(ca.SX([0, 0, 0, 1, 0, 0, 0]) for _ in self.roots)
         return self.configuration(self.coordinates(displacements, at_origin))
 
@@ -120,7 +120,7 @@ class JointCoordinates:
         return ca.vertcat(acting, ca.SX(self.manifold.tangent - acting.numel(), 1))
 
     def configuration(self, x: ca.SX) -> ca.SX:
-        """q (7 n_b,) from the coordinates (ambient,)."""
+        """Configuration q (7 n_b,) from the coordinates (ambient,)."""
         poses = {GROUND: (ca.SX(3, 1), ca.SX([1, 0, 0, 0]))}
         start = sum(joint.manifold.ambient for joint in self.tree)
         for i, body in enumerate(self.roots):
@@ -181,7 +181,8 @@ class JointCoordinates:
         return stacked(loads.get(thing, ca.SX(len(rows), 1)) for thing, rows in names.items())
 
     def closed_by(self, loads: ca.SX, at: Mechanics) -> tuple[dict[Joint | Constraint, ca.SX], ca.SX]:
-        """λ of each that closes, from all of them one below the other, and what they do to the bodies, (6 n_b,)."""
+        """Multipliers λ of each loop constraint, split from the stacked vector, and their impulses on the bodies, (6
+        n_b,)."""
         given = self.apart(loads)
         parts = (at.constraint[self.model.rows_of(thing), :].T @ own for thing, own in given.items())
         return given, sum(parts, ca.SX(self.model.configuration.tangent, 1))

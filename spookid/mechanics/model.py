@@ -253,7 +253,7 @@ class Model(metaclass=Checked):
 
     @cached_property
     def freedoms(self) -> tuple[Freedom, ...]:
-        """Coordinates of all joints, joint by joint, (n_s,)."""
+        """Coordinates of all joints in the model's order, (n_s,)."""
         return tuple(Freedom(joint, i) for joint in self.joints for i in range(len(joint.coordinates)))
 
     @cached_property
@@ -291,7 +291,7 @@ class Model(metaclass=Checked):
         return Manifold((*self.configuration.parts, ("flat", 6 * len(self.bodies))))
 
     def expressions(self) -> list[ca.SX]:
-        """All that may hold a Parameter."""
+        """All expressions that may contain a Parameter."""
         things: tuple[Any, ...] = (*self.bodies, *self.joints, *self.motors, *self.servos, *self.contacts, *self.loads)
         tied = [e for tie in self.ties for e in tie.expressions(self.original or self)]
         return [self.gravity, *(e for thing in things for e in thing.expressions()), *tied]

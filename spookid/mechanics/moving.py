@@ -45,7 +45,7 @@ class MovingFrame:
 
     @property
     def is_fixed(self) -> bool:
-        """True if it is on the ground."""
+        """True if the frame is on the ground."""
         return self.frame.body is GROUND
 
     @cached_property

@@ -121,7 +121,7 @@ def exponential(psi: ca.SX) -> ca.SX:
 
 @_of(4, 3)
 def plus(e: ca.SX, psi: ca.SX) -> ca.SX:
-    """e ⊞ ψ = e ⋆ exp(ψ)."""
+    """Rotation update e ⊞ ψ = e ⋆ exp(ψ)."""
     return multiply(e, exponential(psi))
 
 

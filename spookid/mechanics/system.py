@@ -72,7 +72,7 @@ class System(ABC):
 
     @abstractmethod
     def expressions(self) -> list[ca.SX]:
-        """All that may hold a Parameter."""
+        """All expressions that may contain a Parameter."""
 
     def constraint_jacobian(self, q: ca.SX) -> ca.SX:
         """Constraint Jacobian Φ_q, (m, n), in the tangent space of the symbol q."""

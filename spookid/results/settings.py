@@ -38,7 +38,7 @@ class DynamicsAndFriction:
 
     @property
     def holds_dynamics(self) -> bool:
-        """True if that weight is infinite."""
+        """True if the given weight is infinite."""
         return self.dynamics == "hard"
 
     @property

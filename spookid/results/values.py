@@ -123,7 +123,7 @@ class Outlier(Listed):
 
 @dataclass(frozen=True)
 class Basin(Listed):
-    """A minimum where several starts ended, or a start that did not converge; see ``spookid.studies.starting``."""
+    """A minimum at which starts ended, or a start that did not converge; see ``spookid.studies.starting``."""
 
     outcome: str
     """A status in a word, or "failed"."""
@@ -160,7 +160,7 @@ class Derived:
 
     @property
     def known_from(self) -> Source:
-        """ "data", "prior" or "nothing"; "given" if it depends on fixed parameters only."""
+        """Source of the value: "data", "prior" or "nothing"; "given" if it depends on fixed parameters only."""
         return "given" if self.std_err == 0 else source(self.std_err, self.from_prior)
 
 

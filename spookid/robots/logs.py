@@ -54,7 +54,7 @@ class Log:
 
     @property
     def named_units(self) -> dict[str, str]:
-        """Units in the names of columns that are not SI, nor given otherwise."""
+        """Units in column names that are not SI and were not given by the user."""
         named = {column: unit for column in self.columns if column not in self.units for unit in _unit_in(column)[1:]}
         return {column: unit for column, unit in named.items() if is_unit(unit) and not _is_si(unit)}
 
@@ -159,7 +159,7 @@ def _chosen(topics: Sequence[str]) -> dict[str, list[str]]:
 
 
 def notices(recording: Recording, time: str) -> tuple[str, ...]:
-    """Return the notes of its reading, and a question if its times are probably not in seconds."""
+    """Return notes on reading the log, and a question if its times are probably not in seconds."""
     apart = float(np.median(np.diff(recording.t)))
     if apart < _SLOWEST:
         return recording.notes

@@ -56,7 +56,7 @@ def joint_names(model: Any, bodies: Sequence[str]) -> list[str]:
 
 
 def joined(model: Any, joints: Sequence[tuple[int, str, str]], body: str, place: str) -> Connection:
-    """Return the connection of a body with its parent, instead of a frame of its own."""
+    """Return the connection of a body to its parent."""
     types = [int(model.jnt_type[j]) for j, _, _ in joints]
     name = " and ".join(name for _, name, _ in joints) or f"{body} is fixed"
     at = joints[0][2] if joints else place

@@ -25,7 +25,7 @@ from spookid.studies.motion_limits import MotionLimits
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Robot(Parts, metaclass=Checked):
-    """A robot, as ``read`` returns it. Bodies and joints have the names of its links and joints.
+    """A robot that ``read`` returns. Bodies and joints are named after its links and joints.
 
     Links that do not move against each other are one body, which has the name of the one that carries the others; its
     frames are given in that link's frame. ::

@@ -46,7 +46,7 @@ class Drive:
 
 
 def drives(robot: Robot, recording: Recording | None, matched: Matched, known: Mapping[str, float]) -> dict[str, Drive]:
-    """Return initial values by label: those of a regression along the log with the file's inertias, or of the file."""
+    """Return initial values by label, from a regression on the log with the file's inertias, or from the file."""
     plain = {label: replace(_plain(freedom), gain=known.get(label, 1.0)) for label, freedom in robot.freedoms.items()}
     if recording is None or not matched.efforts or matched.effort == "voltage":
         return plain

@@ -23,7 +23,7 @@ MET = 1e-12  # a number is rounding, and a row is met, up to this share of what 
 
 
 def null_space(rows: Array) -> tuple[Array, Array, Array]:
-    """Orthonormal bases of the row space and null space of rows (k, n), each alike, and the pseudo-inverse (n, k)."""
+    """Orthonormal bases of row space and null space of equally weighted rows (k, n), and the pseudo-inverse (n, k)."""
     lengths = np.linalg.norm(rows, axis=1)
     units = np.where(lengths > 0, 1 / np.where(lengths > 0, lengths, 1.0), 0.0)
     if not len(rows):
@@ -107,7 +107,7 @@ class FreeDirections:
 
     @property
     def linked(self) -> Mask:
-        """True for parameters in constraints that hold, (n_p,)."""
+        """True for parameters in active constraints, (n_p,)."""
         return np.asarray(np.any(self.normals != 0, axis=0)) if self.tied else np.zeros_like(self.held)
 
     def basis(self, sizes: Array) -> Array:
