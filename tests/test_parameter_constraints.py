@@ -212,7 +212,7 @@ def test_total_mass_and_mirrored_refuse_what_they_cannot_relate() -> None:
     for wrong, words in (
         (lambda: total_mass([known, other], 3.0), "no mass of a, b is a Parameter"),
         (lambda: total_mass([loose], -1.0), "must be positive"),
-        (lambda: total_mass(loose, 1.0), "put it in a list"),  # type: ignore[arg-type]
+        (lambda: total_mass(loose, 1.0), "a list is needed"),  # type: ignore[arg-type]
         (lambda: mirrored(known, heavier), "its mass is 2, not 1"),
         (lambda: mirrored(known, other), "there is nothing to relate"),
         (lambda: mirrored(loose, loose), "twice"),

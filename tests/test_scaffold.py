@@ -116,7 +116,7 @@ def test_from_a_file_and_a_log_to_the_file(solved: Path, tmp_path: Path, capsys:
     new = tmp_path / "new.urdf"
     command = ["export", str(solved / "res"), "--to", robot, "--out", str(new)]
     assert main(command) == 2
-    assert "joint 'slide' of robot 'arm' does not move in the results" in capsys.readouterr().err
+    assert "joint 'slide' of robot 'arm' is fixed in the results" in capsys.readouterr().err
     for change, more, words in (
         ("", ("elbow=0",), "joint 'elbow' of robot 'arm' is fixed but moves in the results"),
         ("0 0.05 0.4", (), "joint 'elbow' of robot 'arm' is 0.1 m off on 'upper' from where it is in the results"),

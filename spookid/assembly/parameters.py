@@ -113,7 +113,7 @@ class ParameterSet:
         return tuple(one for p in self.declared for one in self.of(p))
 
     def of(self, declared: Parameter) -> tuple[Parameter, ...]:
-        """Return the Parameters that a declared Parameter stands for, one per recording if each has its own."""
+        """Return the Parameters that a declared Parameter represents, one per recording if each has its own."""
         return tuple(map(declared.of, self.recordings)) if self._differs(declared) else (declared,)
 
     def _differs(self, declared: Parameter) -> bool:

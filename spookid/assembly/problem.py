@@ -136,7 +136,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     @property
     def corrects(self) -> bool:
-        """True if its estimates are extrapolated to step zero."""
+        """True if a fit extrapolates the estimates to step zero."""
         asked = self.step_correction and self.estimates_noise and EXTRAPOLATED not in self.stepper.refuses
         return asked and not declared.uncorrected(self)
 
@@ -157,13 +157,12 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     @cached_property
     def parameter_set(self) -> ParameterSet:
-        """The declared parameters, and those of the recordings."""
+        """All declared Parameters, and those of the recordings."""
         return declared.declared_parameters(self)
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """All Parameters of the model and its sensors, in the order of declaration, including those of each
-        recording."""
+        """Parameters of the model and its sensors in the order of declaration, including those of each recording."""
         return self.parameter_set.every
 
     @cached_property
@@ -255,8 +254,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return tuple(question.text for question in questions(self))
 
     def profile(self, name: str, solution: Solution | None = None, backend: str = "lm", **options: Any) -> Profile:
-        """Compute a likelihood profile of a free Parameter, from an existing solution or a new one; see
-        ``spookid.studies.profiling``. Other arguments and errors are those of ``solve``."""
+        """Compute a likelihood profile of a free Parameter; see ``spookid.studies.profiling``, otherwise ``solve``."""
         from spookid.studies.profiling import profile
         from spookid.studies.variants import fitting
 
@@ -279,8 +277,8 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return base_parameters(self, recordings)
 
     def contact_forces(self, solution: Solution, recording: int = 0) -> dict[str, Array]:
-        """Return contact forces on bodies by contact name, (N, rows): forces [N] and moments [N m] in the frame of the
-        contact, averaged around each step; 0 in flight, NaN at the first and the last step."""
+        """Return contact forces on bodies by contact name, (N, rows): forces [N] and moments [N m] in the contact's
+        frame, averaged around each step; 0 in flight, NaN at the first and the last step."""
         from spookid.studies.motor_efforts import contact_forces
 
         return contact_forces(self, solution, recording)
@@ -292,8 +290,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return strikes(self, solution, recording)
 
     def touches(self, solution: Solution, recording: int = 0) -> tuple[TouchSpan, ...]:
-        """Return the times at which each ``Contact`` touches in a recording, with impulses; ``Trajectory.touches`` has
-        each step."""
+        """Return times and impulses of the touches of each ``Contact``; ``Trajectory.touches`` has each step."""
         from spookid.studies.motor_efforts import touches
 
         return touches(self, solution, recording)
@@ -376,8 +373,8 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return nonlinear_program(self, solution)
 
     def graph(self) -> Picture:
-        """Return the problem as a factor graph, to print or ``draw(axes, steps=3)``: x are unknowns of steps, λ those
-        of one factor."""
+        """Return a factor graph, to print or ``draw(axes, steps=3)``: x are unknowns of steps, λ those of one
+        factor."""
         from spookid.assembly.outlining import picture
 
         return picture(self)

@@ -38,7 +38,7 @@ def floats(values: object, what: str) -> FloatArray:
 def merged(
     t: FloatArray, signals: Mapping[str, object], times: Mapping[str, object], place: str
 ) -> tuple[FloatArray, Mapping[str, object]]:
-    """Timestamps of several clocks in one, and the signals there, NaN where they have no sample."""
+    """Merge the timestamps of several clocks, and the signals, NaN where they have no sample."""
     given: dict[str, object] = dict(signals)
     clocks: dict[str, tuple[FloatArray, FloatArray]] = {}
     for name, stamps in times.items():
@@ -128,7 +128,7 @@ needed, and by what name."""
 
 
 def available() -> float:
-    """Memory that this process may take, with what it holds [bytes]; infinite where the system does not report it."""
+    """Memory available to this process, including what it already uses [bytes]; infinite if unknown."""
     held = (_text("/proc/self/statm").split() or ["0", "0"])[:2]
     size, resident = (float(pages) * mmap.PAGESIZE for pages in held)
     return resident + min(_left(size), default=math.inf)

@@ -26,7 +26,7 @@ from spookid.records import dataclass
 
 
 class Sensor(metaclass=Checked):
-    """What one signal or several say about a state; the base of every kind. A clinometer:
+    """Base class of sensors, which predict one or several signals from a state. A clinometer:
 
     >>> class Clinometer(Sensor):
     ...     unit = "rad"
@@ -86,7 +86,7 @@ class Sensor(metaclass=Checked):
         """The true value: a scalar, or one value for each of its signals."""
 
     def check(self, model: Model) -> None:
-        """Raise ProblemError if it does not fit the model."""
+        """Raise ProblemError if the sensor does not fit the model."""
 
     def check_arguments(self) -> None:
         """Raise ProblemError if sigma is not positive, the loss is unknown, or an offset or scale is invalid."""
@@ -107,7 +107,7 @@ class Sensor(metaclass=Checked):
             raise ProblemError(f"{self._what} has scale 0, with which it shows nothing; give another")
 
     def each(self, name: str) -> list[ca.SX]:
-        """The offset, scale or delay of each of its signals.
+        """Offset, scale or delay for each signal of the sensor.
 
         Raises:
             ProblemError: if it is no number or expression, nor one for each.
@@ -138,7 +138,7 @@ class Sensor(metaclass=Checked):
         return f"{self.place}: {type(self).__name__} of {names!r}"
 
     def channels(self, model: Model) -> tuple[Channel, ...]:
-        """One for each of its signals.
+        """One channel per signal of the sensor.
 
         Raises:
             ProblemError: if it does not fit the model, or predicts another number of values than it has signals.
@@ -155,7 +155,7 @@ class Sensor(metaclass=Checked):
         return tuple(Channel(self, i, period) for i in range(count))
 
     def period_in(self, model: Model) -> float | None:
-        """Return ``period``, or the one that follows from the model if it was left out."""
+        """Return ``period``, or the period that the model implies."""
         return None if self.period is None else float(self.period)
 
 
@@ -182,7 +182,7 @@ class DeclaredSensor(Sensor):
         self.check_arguments()
 
     def check(self, model: Model) -> None:
-        """Raise ProblemError if it observes a joint or a frame of a body that is not in the model."""
+        """Raise ProblemError if the sensor refers to a joint or frame that is not in the model."""
         for part in (getattr(self, one.name) for one in fields(self)):
             if isinstance(part, Joint) and part not in model.joints:
                 what, name = "a joint", repr(part.name)
@@ -207,7 +207,7 @@ class OneSignal(DeclaredSensor):
 
 
 def channels_of(model: Model, sensors: Sequence[Sensor]) -> tuple[Channel, ...]:
-    """One for each signal of some sensors, in their order."""
+    """Channels of some sensors, one per signal, in their order."""
     return tuple(channel for sensor in sensors for channel in sensor.channels(model))
 
 
@@ -226,17 +226,17 @@ class Channel:
 
     @property
     def sigma(self) -> float | None:
-        """Standard deviation of its noise in its unit; None: it is estimated, or 1 with a given weight."""
+        """Standard deviation of the noise in the signal's unit; None: estimated, or 1 with a given weight."""
         return self.sensor.deviation(self.index)
 
     @property
     def offset(self) -> ca.SX:
-        """What it shows besides scale · true, in its unit."""
+        """Offset of the signal, added to scale · true value, in the signal's unit."""
         return self.sensor.each("offset")[self.index]
 
     @property
     def scale(self) -> ca.SX:
-        """How much it shows per unit of what is true."""
+        """Signal per unit of the true value."""
         return self.sensor.each("scale")[self.index]
 
     @property
@@ -246,17 +246,17 @@ class Channel:
 
     @property
     def correlation_time(self) -> ca.SX:
-        """Time over which its noise is correlated [s]; 0: it is white."""
+        """Correlation time of the noise [s]; 0: white noise."""
         return self.sensor.each("correlation_time")[self.index]
 
     @property
     def loss(self) -> Loss:
-        """How much samples far off count."""
+        """Loss function for outlying samples."""
         return self.sensor.loss
 
     @property
     def unit(self) -> str:
-        """The signal's unit; empty where a given scale makes another of that of what is true."""
+        """Unit of the signal; empty if a scale converts the true value to an unknown unit."""
         scale = self.scale
         return "" if is_constant(scale) and abs(float(scale)) != 1 else str(self.sensor.unit)
 
@@ -274,7 +274,7 @@ class Channel:
         return self.sensor.title if len(self.sensor.signals) == 1 else f"{self.sensor.title} [{self.index}]"
 
     def expressions(self) -> list[ca.SX]:
-        """All besides what is true that may hold a Parameter."""
+        """All expressions besides the true value that may contain a Parameter."""
         return [self.offset, self.scale, self.delay, self.correlation_time]
 
     @property
@@ -283,21 +283,21 @@ class Channel:
         return self.sensor.is_free_form
 
     def predicted(self, state: State) -> ca.SX:
-        """What it would show, a scalar."""
+        """Predicted signal, a scalar."""
         return self.shown(rows_of(self.sensor.predicted(state))[self.index])
 
     def shown(self, true: ca.SX) -> ca.SX:
-        """What it would show of something true."""
+        """Signal that the sensor shows for a true value."""
         return self.scale * true + self.offset
 
 
 def all_predicted(channels: Iterable[Channel], state: State) -> ca.SX:
-    """What channels would show in a state, (n,)."""
+    """Predicted signals of channels in a state, (n,)."""
     return stacked(channel.predicted(state) for channel in channels)
 
 
 def apart(channel: Channel, one: ca.SX, other: ca.SX) -> ca.SX:
-    """One value of a signal less another, the short way round for periodic signals."""
+    """Difference of two values of a signal, modulo its period."""
     difference = one - other
     if channel.true_period is None:
         return difference
@@ -306,7 +306,7 @@ def apart(channel: Channel, one: ca.SX, other: ca.SX) -> ca.SX:
 
 
 def signed(channels: Sequence[Channel], measured: ca.SX, predicted: ca.SX) -> ca.SX:
-    """What channels have shown, (n,), with the sign nearer to what was predicted where a sensor has either sign."""
+    """Measured values of channels, (n,), with the sign nearer to the prediction for sensors of either sign."""
     result = ca.SX(measured)
     for sensor in dict.fromkeys(channel.sensor for channel in channels if channel.sensor.either_sign):
         own = [i for i, channel in enumerate(channels) if channel.sensor is sensor]
@@ -315,13 +315,13 @@ def signed(channels: Sequence[Channel], measured: ca.SX, predicted: ca.SX) -> ca
 
 
 def whitened(channel: Channel, predicted: ca.SX, measured: ca.SX, sigma: ca.SX) -> ca.SX:
-    """The row of a sample, whose square is its share of the cost; sigma is the standard deviation of its noise."""
+    """Weighted residual of a sample, whose square is its cost; sigma is the standard deviation of its noise."""
     row, loss = apart(channel, predicted, measured) / sigma, robust(channel.loss)
     return row if loss is None else loss.row(row)
 
 
 @lru_cache(maxsize=64)
 def order(channel: Channel, model: Model) -> int:
-    """How many time derivatives of the configuration it sees: 0, 1 for velocities, 2 for accelerations."""
+    """Highest time derivative of the configuration in the signal: 0, 1 for velocities, 2 for accelerations."""
     state = State.symbols(model)
     return state.order(channel.predicted(state))

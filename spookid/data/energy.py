@@ -71,7 +71,7 @@ class EnergyBalance(Residual):
     is_repeated = True
 
     def check(self, model: Model) -> None:
-        """Raise ProblemError if it does not fit the model."""
+        """Raise ProblemError if the model does not support the energy balance."""
         if not model.motors:
             raise ProblemError(f"{self._what}: there are no motors; declare those whose work was measured")
         if rubbing := [joint.name for joint in model.joints if joint.follows_load]:
@@ -84,11 +84,11 @@ class EnergyBalance(Residual):
         super().check(model)
 
     def data(self, model: Model) -> int:
-        """Number of data of the recording that its residuals need at each step."""
+        """Number of measured values that the energy balance uses at each step."""
         return 2 * len(model.motors) + 1
 
     def rows(self, *states: State, data: ca.SX | None = None) -> ca.SX:
-        """(measured work − energy gained − energy lost)/σ_E, (1,).
+        """Residual (measured work − energy gained − energy lost)/σ_E, (1,).
 
         Args:
             data: ∫ v̂ u dt of each motor, ∫ v̂ dt of its coordinate, and sigma [J], one below the other.
@@ -113,7 +113,7 @@ class EnergyBalance(Residual):
         values: Mapping[str, float],
         states: FloatArray,
     ) -> FloatArray:
-        """Its data along a recording, (N − 1, 2 m + 1).
+        """Measured data of the energy balance along a recording, (N − 1, 2 m + 1).
 
         Args:
             states: initial values at the steps, (N, 13 n_b).

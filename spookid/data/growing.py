@@ -37,7 +37,8 @@ class Row:
 
 
 class GrowingLog:
-    """Separated text with a header row, as ``Recording.from_csv`` reads it, but row by row; other files as a whole."""
+    """Growing text log with a header row, read row by row as by ``Recording.from_csv``; other formats are read at
+    once."""
 
     def __init__(
         self,
@@ -133,7 +134,7 @@ class GrowingLog:
 
 
 class Lines:
-    """What the lines so far have said of a text: its columns, what divides fields and begins decimals, and units."""
+    """Format of a text from its lines so far: columns, delimiter, decimal sign, and units."""
 
     def __init__(self, path: Path, time: str, signals: Sequence[str]) -> None:
         self._path, self._columns = path, [time, *signals]
@@ -147,7 +148,7 @@ class Lines:
         """SI at 0 and 1 of the unit, by column; None before the line below the header."""
 
     def row(self, line: int, text: str) -> tuple[float, dict[str, float]] | None:
-        """Return timestamp [s] and signals of a line without missing ones; None if it has none, as the header."""
+        """Return time [s] and available signals of a line; None if it has none, such as the header."""
         if not self.header and not self._begun(line, text):
             return None
         fields = self._fields(line, text)

@@ -27,7 +27,7 @@ _UNEVEN = 1e-2
 
 @dataclass(frozen=True, eq=False)
 class Acting:
-    """Inputs along a grid of N steps, (rows, n_u)."""
+    """Input values of a grid of N steps, (rows, n_u)."""
 
     held: FloatArray  # at each step, (N, n_u)
     mean: FloatArray  # over each step, (N − 1, n_u)
@@ -37,7 +37,7 @@ class Acting:
 def acting(
     recording: Recording | None, inputs: Sequence[Input], grid: Grid, values: Mapping[str, float]
 ) -> tuple[Acting, Acting]:
-    """Inputs along a grid, and how they change with their delays [1/s]; zeros without a recording."""
+    """Inputs along a grid and their derivatives in the delays [1/s]; zeros without a recording."""
     if recording is None or not inputs:
         none = Acting(np.zeros((grid.count, len(inputs))), *(np.zeros((grid.count - 1, len(inputs))),) * 2)
         return none, none
@@ -45,7 +45,7 @@ def acting(
 
 
 def samples_of(recording: Recording, inputs: Sequence[Input], grid: Grid) -> list[tuple[FloatArray, FloatArray]]:
-    """Times and values of each input's samples, from one on that acts at the first step."""
+    """Times and values of the samples of each input, from the one that acts at the first step."""
     samples = []
     for one in inputs:
         t, known = finite_samples(recording, one.signal)
@@ -69,7 +69,7 @@ def acting_between(
     values: Mapping[str, float],
     near: float,
 ) -> tuple[Acting, Acting]:
-    """The same from the samples of each input, times and values, from one on that acts at the first step."""
+    """Inputs along a grid from given samples of each input, starting with one that acts at the first step."""
     every = [
         _acting(t, known, one, grid, number(one.delay, values), near)
         for one, (t, known) in zip(inputs, samples, strict=True)
@@ -81,7 +81,7 @@ def acting_between(
 def acting_within(
     recording: Recording | None, inputs: Sequence[Input], grid: Grid
 ) -> Callable[[int, int], tuple[FloatArray, FloatArray]]:
-    """The mean and late inputs of a step's equal parts, by its number and theirs; those of neighbours at once."""
+    """Mean inputs and their delay derivatives in equal parts of a step, by indices of step and part."""
 
     @lru_cache(maxsize=16)  # more than there are divisions
     def near(first: int, parts: int) -> Acting:
@@ -97,18 +97,18 @@ def acting_within(
 
 
 def commanded(recording: Recording | None, inputs: Sequence[Input], grid: Grid) -> FloatArray:
-    """The last value of each at or before each step by its own timestamps, (N, n_u); zeros without a recording."""
+    """Last value of each input at or before each step by its own timestamps, (N, n_u); zeros without a recording."""
     return acting(recording, [Input(one.signal) for one in inputs], grid, {})[0].held
 
 
 def at_values(inputs: Sequence[Input], values: Mapping[str, float]) -> tuple[Input, ...]:
-    """The same with delays that are numbers."""
+    """The same inputs with numerical delays."""
     return tuple(replace(one, delay=ca.SX(number(one.delay, values))) for one in inputs)
 
 
 def band_limited(t: FloatArray, known: FloatArray, signal: str) -> tuple[FloatArray, FloatArray]:
-    """Times and values of a signal between its samples, if it has no frequencies above 0.45 of the sampling rate: sums
-    of sines over their arguments, under a Kaiser window (Oppenheim and Schafer, Discrete-Time Signal Processing, 7.5).
+    """Resample a signal without frequencies above 0.45 of the sampling rate, by sinc interpolation with a Kaiser window
+    (Oppenheim and Schafer, Discrete-Time Signal Processing, 7.5).
 
     Raises:
         ProblemError: for samples that are not evenly spaced, or too few.

@@ -36,7 +36,7 @@ _LEAST = 8  # samples of a spectrum
 
 
 def polynomial(differences: list[ca.SX], first: int, place: ca.SX) -> ca.SX:
-    """What is to be added to the value at one of n steps, at a place in steps from there."""
+    """Polynomial correction to the value at one of n steps, at a time in steps from it."""
     leading, row = [], list(differences)
     while row:
         leading.append(row[0])
@@ -48,7 +48,7 @@ def polynomial(differences: list[ca.SX], first: int, place: ca.SX) -> ca.SX:
 
 
 def slopes(states: int, order: int) -> FloatArray:
-    """Weights of the values at all steps in a derivative of the polynomial at each, (n, n), for steps of length 1."""
+    """Differentiation matrix of the polynomial through n steps of length 1, (n, n)."""
     nodes = np.arange(states, dtype=np.float64)
     return _weights(nodes, nodes, order)
 
@@ -62,8 +62,8 @@ def spectrum(t: FloatArray, values: FloatArray, cutoff: float) -> tuple[FloatArr
 
 
 def left_out(omega: FloatArray, power: FloatArray, step: float, states: int, order: int, *, places: int = 16) -> float:
-    """Mean square of what polynomials through the positions at so many neighbouring states miss, at some places between
-    two steps, of what a sensor shows, in its unit squared."""
+    """Mean square interpolation error of polynomials through so many neighbouring states, at some times between two
+    steps, in squared units of the sensor."""
     turned, nodes, first = omega * step, np.arange(states, dtype=np.float64), (states - 1) // 2
     place = (np.arange(places) + 0.5) / places - (0.5 if states % 2 else 0.0) + first
     lines = states == 2
@@ -96,7 +96,8 @@ _FIRST = 2.0  # periods in the recording of the slowest motion that is told from
 
 
 def longest_step(recording: Recording, signal: str, *, angle: bool, scale: float, cutoff: float) -> float:
-    """The step whose error is ``SHARE``, in whole sample intervals [s]; NaN for a position that stands still."""
+    """Longest step with a discretization error of ``SHARE``, in whole sample intervals [s]; NaN for a constant
+    position."""
     t, values = finite_samples(recording, signal)
     if len(t) < 4:
         return math.nan
@@ -112,17 +113,17 @@ def longest_step(recording: Recording, signal: str, *, angle: bool, scale: float
 
 
 def uniform(t: FloatArray, values: FloatArray, interval: float) -> FloatArray:
-    """Samples at equal intervals [s], on lines between those at times t."""
+    """Resample at equal intervals [s] by linear interpolation of samples at times t."""
     return np.interp(np.arange(t[0], t[-1] + interval / 2, interval), t, values)
 
 
 def detrended(values: FloatArray) -> FloatArray:
-    """Less the line from the first to the last."""
+    """Subtract the line from the first to the last value."""
     return np.asarray(values - np.linspace(values[0], values[-1], len(values)))
 
 
 def moving_part(values: FloatArray, interval: float, cutoff: float) -> tuple[FloatArray, FloatArray]:
-    """Angular frequencies [rad/s] of a motion above the noise, and the mean square in each; empty if nothing moves."""
+    """Spectrum of a motion above the noise: angular frequencies [rad/s] and mean squares; empty without motion."""
     window = np.hanning(len(values))
     power = 2 * np.abs(np.fft.rfft((values - values.mean()) * window)) ** 2 / (len(values) * (window @ window))
     frequency = np.fft.rfftfreq(len(values), interval)

@@ -34,15 +34,15 @@ class RobustLoss(ABC):
 
     @abstractmethod
     def row(self, r: ca.SX) -> ca.SX:
-        """sign(r) √ρ(r²) of a scalar, with two derivatives also at r = 0."""
+        """Transformed residual sign(r) √ρ(r²), twice differentiable also at r = 0."""
 
     @abstractmethod
     def residual(self, row: FloatArray) -> FloatArray:
-        """Residuals r for given values of ``row``: its inverse."""
+        """Inverse of ``row``: residuals r for given transformed values."""
 
 
 class Huber(RobustLoss):
-    """ρ(z) = z up to 1, then 2 √z − 1."""
+    """Huber loss: ρ(z) = z up to 1, then 2 √z − 1."""
 
     def row(self, r: ca.SX) -> ca.SX:
         size = ca.fabs(r)
@@ -70,5 +70,5 @@ LOSSES: dict[str, RobustLoss | None] = {"auto": None, "linear": None, "huber": H
 
 
 def robust(loss: Loss) -> RobustLoss | None:
-    """The loss of a name; None for plain squares, with which all samples count."""
+    """Return the loss of a name; None for least squares, in which all samples count fully."""
     return loss if isinstance(loss, RobustLoss) else LOSSES[loss]

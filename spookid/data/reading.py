@@ -32,7 +32,7 @@ def method_for(path: Path) -> str | None:
 
 
 class Readable:
-    """Signals of a file that can be read, and as what.
+    """Signals of a file that can be read, with their types.
 
     All readers take ``signals``, the names of those that are wanted, ``name`` (the file's stem if None),
     ``closed_loop`` as a Recording does, and ``units``: the unit of each column that is not in SI with angles in rad, as

@@ -92,7 +92,7 @@ class Recording(Tabular, Readable, metaclass=Checked):
         return quantity(float(self.t[-1] - self.t[0]), "s", 6)
 
     def blocks(self) -> Sequence[Block]:
-        """Title and a row for each signal: samples, and least and largest value."""
+        """Title and a row for each signal: number of samples, smallest and largest value."""
         rows = []
         for name, values in self.signals.items():
             known = values[np.isfinite(values)]
@@ -107,7 +107,8 @@ class Recording(Tabular, Readable, metaclass=Checked):
 
     @checked
     def to_csv(self, path: AnyPath, decimals: int | None = None, *, time: str = "t") -> None:
-        """Write times (column `time`) and all signals, NaN as an empty field; the file appears whole or not at all.
+        """Write times (column `time`) and all signals to a CSV file, NaN as an empty field; the file is complete or
+        absent.
 
         `from_csv` reads back the very same numbers, or all of them rounded to `decimals` digits after the point.
         Raises `ProblemError` if a signal is itself called `time`, if rounding makes two times equal, or if the
@@ -131,7 +132,7 @@ class Recording(Tabular, Readable, metaclass=Checked):
 
     @checked
     def signal(self, name: str) -> FloatArray:
-        """Samples of one signal, shape (N,); raises `ProblemError` listing the signals there are if it is unknown."""
+        """Samples of one signal, shape (N,); raises `ProblemError` with the list of signals if it is unknown."""
         try:
             return self.signals[name]
         except KeyError:
@@ -140,13 +141,13 @@ class Recording(Tabular, Readable, metaclass=Checked):
             ) from None
 
     def with_signals(self, **arrays: Any) -> Recording:
-        """Copy with the given signals, each shape (N,), replaced or added."""
+        """Return a copy with the given signals, each shape (N,), replaced or added."""
         before = {name: sample for name, sample in self.before.items() if name not in arrays}
         return replace(self, signals={**self.signals, **arrays}, before=before)
 
     @checked
     def between(self, start: float, stop: float) -> Recording:
-        """Copy of the samples with start <= t < stop [s]; raises `ProblemError` if fewer than two remain.
+        """Return a copy of the samples with start <= t < stop [s]; raises `ProblemError` if fewer than two remain.
 
         The last sample before them is kept in `before`: a command that was given earlier still acts.
         """
@@ -182,7 +183,7 @@ SAMPLE = 4  # recordings that tell what a problem of many is made of
 
 
 class RecordingFiles(Sequence[Recording], metaclass=Checked):
-    """Recordings of a problem, each read from its file when it is asked for.
+    """Recordings in files, each of which is read when it is needed.
 
     ``solve_jointly`` and ``spookid solve --jobs`` or ``--scheduler`` hold one at a time in each worker; all else reads
     them all.

@@ -31,8 +31,8 @@ from spookid.records import dataclass
 
 @dataclass(frozen=True, eq=False)
 class Residual(metaclass=Checked):
-    """Residuals that are small, zero, or not negative at every step: ``Residual("energy", lambda s, n: ...,
-    sigma=1e-3)``.
+    """User-defined residuals that are small, zero, or not negative at every step:
+    ``Residual("energy", lambda s, n: ..., sigma=1e-3)``.
 
     Raises:
         ProblemError: if ``expression`` takes neither one state nor two, or two at the start, or if a
@@ -76,24 +76,24 @@ class Residual(metaclass=Checked):
 
     @property
     def is_hard(self) -> bool:
-        """True if its rows are held at zero."""
+        """True for an equality constraint."""
         return self.kind == "hard"
 
     @property
     def is_inequality(self) -> bool:
-        """True if its rows are held at zero or below."""
+        """True for an inequality constraint, whose value must not be positive."""
         return self.kind == "inequality"
 
     @cached_property
     def states(self) -> int:
-        """How many states it is a function of."""
+        """Number of consecutive states on which the residual depends."""
         try:
             return len(signature(self.expression).parameters)
         except ValueError:  # of C code
             return 0
 
     def data(self, model: Model) -> int:
-        """How many numbers of a recording its rows take at each step; see ``EnergyBalance``."""
+        """Number of measured values that the residual uses at each step; see ``EnergyBalance``."""
         return 0
 
     def measured(
@@ -105,7 +105,7 @@ class Residual(metaclass=Checked):
         values: Mapping[str, float],
         states: Array,
     ) -> Array:
-        """These numbers along a recording, (N − 1, n)."""
+        """Measured values of the residual along a recording, (N − 1, n)."""
         raise NotImplementedError
 
     def rows(self, *states: State, data: ca.SX | None = None) -> ca.SX:
@@ -121,14 +121,13 @@ class Residual(metaclass=Checked):
             return rows_of(self.expression(*states))
 
     def order(self, model: Model) -> int:
-        """Number of time derivatives of the configuration that it depends on: 0, 1 for velocities, 2 for
-        accelerations."""
+        """Highest time derivative of the configuration in the residual: 0, 1 for velocities, 2 for accelerations."""
         states = [State.symbols(model) for _ in range(self.states)]
         rows = self.rows(*states)
         return max(state.order(rows) for state in states)
 
     def whitening(self, rows: int) -> Array:
-        """W with which W r has unit covariance, (rows, rows); the unit matrix for other kinds.
+        """Whitening matrix W such that W r has unit covariance, (rows, rows); the unit matrix for constraints.
 
         Raises:
             ProblemError: for sigma or a covariance of another size, or not positive.
@@ -151,7 +150,7 @@ class Residual(metaclass=Checked):
             raise ProblemError(f"{self._what}: covariance must be {wanted}") from None
 
     def check(self, model: Model) -> None:
-        """Raise ProblemError if it does not fit the model."""
+        """Raise ProblemError if the residual does not fit the model."""
         states = [State.symbols(model) for _ in range(self.states)]
         rows = self.rows(*states)
         if not rows.numel():
@@ -176,7 +175,7 @@ class _Written(Constraint):
         return tuple(str(i) for i in range(self._rows(State.symbols(model)).numel()))
 
     def check(self, model: Model) -> None:
-        """The function must give rows that can hold."""
+        """Check that the function returns satisfiable equations."""
         state = State.symbols(model)
         with evaluating(self.what):
             rows = self._rows(state)
@@ -193,7 +192,7 @@ class _Written(Constraint):
         return rows_of(self.function(state))
 
     def expressions(self, model: Model) -> list[ca.SX]:
-        """All that may hold a Parameter: the rows in a state of numbers, too."""
+        """All expressions that may contain a Parameter, including the equations in a sample state."""
         n, m = model.configuration.ambient, model.configuration.tangent
         q, v = (ca.SX(ca.DM(np.linspace(0.1, 0.9, size))) for size in (n, m))
         return [self.compliance, self.damping, self._rows(State(model, q, v))]
@@ -201,7 +200,7 @@ class _Written(Constraint):
 
 @dataclass(frozen=True, eq=False)
 class Holonomic(_Written):
-    """User-defined equations g(q) = 0: ``Holonomic("slot", lambda s: s.position(pin)[1] - y_0)``.
+    """User-defined holonomic constraint g(q) = 0: ``Holonomic("slot", lambda s: s.position(pin)[1] - y_0)``.
 
     Its function takes a ``State``, and may contain Parameters but not velocities; equations in m or rad.
 
@@ -222,8 +221,8 @@ class Holonomic(_Written):
 
 @dataclass(frozen=True, eq=False)
 class Nonholonomic(_Written):
-    """User-defined equations A(q) v = γ, such as those of a rolling wheel: ``Nonholonomic("tread", lambda s:
-    s.velocity(...)[:2])``.
+    """User-defined nonholonomic constraint A(q) v = γ, such as a rolling wheel:
+    ``Nonholonomic("tread", lambda s: s.velocity(...)[:2])``.
 
     Its function takes a ``State``, may contain Parameters, and is linear in the velocities; equations in m/s or rad/s.
 
@@ -244,7 +243,7 @@ class Nonholonomic(_Written):
 
     @property
     def signals(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Signal of γ, if γ is a signal."""
+        """Name of the signal of γ, if γ is an input."""
         return (self.speed,) if isinstance(self.speed, str) else ()
 
     def _check_rows(self, state: State, rows: ca.SX) -> None:
@@ -262,7 +261,7 @@ class Nonholonomic(_Written):
             symbolic(self.speed, f"{self.what}: speed", (rows.numel(),))
 
     def expressions(self, model: Model) -> list[ca.SX]:
-        """All that may hold a Parameter."""
+        """All expressions that may contain a Parameter."""
         return [*super().expressions(model), *([] if isinstance(self.speed, str) else [self.speed])]
 
     def rates(self, model: Model, q: ca.SX, v: ca.SX) -> ca.SX:
@@ -270,5 +269,5 @@ class Nonholonomic(_Written):
         return self._rows(State(model, q, v))
 
     def speeds(self, inputs: Mapping[str, ca.SX]) -> ca.SX:
-        """γ, one or one a row."""
+        """γ, one value or one per equation."""
         return inputs[self.speed] if isinstance(self.speed, str) else self.speed

@@ -25,7 +25,7 @@ _LEAST_BYTES = 800  # that the motion of one body takes at a step
 
 @dataclass(frozen=True)
 class Grid:
-    """The times of one recording's states."""
+    """Uniform time grid of the states of one recording."""
 
     start: float  # time t_0 of the first state and of the recording's first sample [s]
     step: float  # step h [s]
@@ -38,7 +38,7 @@ class Grid:
 
 
 def grid(recording: Recording, step: float) -> Grid:
-    """The steps that fit into the recording: N = floor((t_end - t_0)/h + 1e-6) + 1."""
+    """Make the grid of a recording: N = floor((t_end − t_0)/h + 1e-6) + 1 steps."""
     if not (math.isfinite(step) and step > 0):
         raise ProblemError(f"step is {step!r}; give a positive number of seconds")
     start, stop = float(recording.t[0]), float(recording.t[-1])
@@ -52,7 +52,7 @@ def grid(recording: Recording, step: float) -> Grid:
 
 
 def limited(grid: Grid) -> Grid:
-    """The grid itself; raises `ProblemError` if no memory could hold its states."""
+    """Check the memory for the states and return the grid; raises `ProblemError` if it does not suffice."""
     if grid.count > MOST_STEPS or _LEAST_BYTES * grid.count > available():
         raise ProblemError(
             f"{grid.count:.3g} steps of {grid.step:g} s are too many; take a larger step or less time, and see that "
@@ -90,7 +90,7 @@ def observed(recording: Recording, signal: str, grid: Grid, *, period: float | N
 
 
 def smoothed(recording: Recording, signal: str, grid: Grid, *, period: float | None, cutoff: float) -> FloatArray:
-    """Low-passed signal at the steps, (N,), without gaps, for the initial values of the states.
+    """Low-pass a signal and interpolate it at the steps, (N,), without gaps, for initial states.
 
     The finite samples, unwrapped with a ``period``, are interpolated on a uniform grid, of which every step is a point,
     and which is as fine as the median sample interval, so that the filter averages the noise of all samples; it is
@@ -111,31 +111,31 @@ def smoothed(recording: Recording, signal: str, grid: Grid, *, period: float | N
 
 
 def wrap(x: ArrayLike, period: float) -> FloatArray:
-    """Each element of x, any shape, shifted by whole periods into [-period/2, period/2), exactly; NaN stays NaN."""
+    """Shift each element of x by whole periods into [−period/2, period/2), exactly; NaN stays NaN."""
     rest = np.fmod(np.asarray(x, dtype=np.float64), period)  # exact, and so are both shifts below
     rest = np.where(rest >= period / 2, rest - period, rest)
     return np.where(rest < -period / 2, rest + period, rest)
 
 
 def slack(recording: Recording, step: float) -> float:
-    """How far [s] a sample may be from a step to be at it."""
+    """Largest distance [s] of a sample from a step at which it counts as a sample at the step."""
     return slack_at(float(np.abs(recording.t[[0, -1]]).max()), step)
 
 
 def slack_at(time: float, step: float) -> float:
-    """Floating-point spacing of timestamps of the size of ``time`` [s]."""
+    """Floating-point spacing of timestamps near ``time`` [s]."""
     return max(AT_STEP * step, 4 * float(np.spacing(abs(time))))  # of timestamps that count from 1970 about 1e-6 s
 
 
 def finite_samples(recording: Recording, signal: str) -> tuple[FloatArray, FloatArray]:
-    """Times and values of the finite samples, of which a recording's signal has at least one."""
+    """Return times and values of the finite samples of a signal, which has at least one."""
     values = recording.signal(signal)
     finite = np.isfinite(values)
     return recording.t[finite], values[finite]
 
 
 def spoiled_steps(cutoff: float, step: float) -> int:
-    """Steps [s] at each end of what is `low_passed` that a cutoff [Hz] spoils."""
+    """Duration [s] at each end of a low-passed signal that is distorted by a cutoff [Hz]."""
     return math.ceil(min(SPOILED / cutoff / step, MOST_STEPS))
 
 
@@ -159,7 +159,7 @@ def low_passed(values: FloatArray, rate: float, cutoff: float) -> FloatArray:
 
 @dataclass(frozen=True)
 class Reach:
-    """Which states a prediction between the steps is made of: how they stand around the one it is counted from."""
+    """Neighbouring states from which a value between the steps is interpolated."""
 
     steps: int  # largest offset between states that it is made of
     first: int  # offset of the state from which it is counted
@@ -169,16 +169,17 @@ class Reach:
 
     @property
     def states(self) -> int:
-        """Number of states that it is made of."""
+        """Number of states in the interpolation."""
         return self.before + 1 + self.after
 
     @property
     def polynomial(self) -> bool:
-        """True if it goes through more than three of them."""
+        """True if the polynomial passes through more than three states."""
         return self.states > 3
 
     def cells(self, x: FloatArray, count: int) -> NDArray[np.intp]:
-        """For times x in steps from the first state of ``count``, the state from which each is counted; −1 for none."""
+        """Index of the state from which each time x, in steps from the first of ``count`` states, is counted; −1
+        outside."""
         nearest = np.rint(x) if self.before == self.after else np.floor(x)
         last = self.first + count - self.steps - 1
         k = np.clip(nearest, self.first, last).astype(np.intp)
@@ -186,7 +187,7 @@ class Reach:
         return np.where(inside & (last >= self.first), k, -1)
 
     def cell(self, x: float) -> int:
-        """The same for one time along states without end."""
+        """The same index for one time along an unlimited horizon."""
         k = max(round(x) if self.before == self.after else math.floor(x), self.first)
         return k if -self.before <= x - k <= self.after else -1
 
@@ -204,7 +205,7 @@ class Samples:
 
     @classmethod
     def at_steps(cls, values: FloatArray, grid: Grid) -> Samples:
-        """Of values at every step, (N,), NaN where there is none."""
+        """Make samples from values at every step, (N,), NaN where there is none."""
         k = np.flatnonzero(np.isfinite(values))
         return cls(grid.times()[k], values[k], k.astype(np.float64), grid.count, grid.start, grid.step)
 
@@ -214,25 +215,24 @@ class Samples:
 
     @property
     def share(self) -> float:
-        """Share of the steps at which there is one."""
+        """Share of the steps with a sample."""
         return np.count_nonzero(self._stepped) / self.count
 
     def stepped(self) -> FloatArray:
-        """Those at the steps, (N,), NaN where there is none."""
+        """Samples at the steps, (N,), NaN where there is none."""
         values, here = np.full(self.count, np.nan), self._stepped
         values[self.at[here].astype(np.intp)] = self.values[here]
         return values
 
     def slots(self, reach: Reach, every: bool) -> int:
-        """How many of those between the steps, or of ``every`` one, belong to one state at the most."""
+        """Largest number of samples between two steps, or of ``every`` sample."""
         cells = reach.cells(self.at[every | ~self._stepped], self.count)
         return int(np.max(np.bincount(cells[cells >= 0]), initial=0))
 
     def placed(
         self, reach: Reach, every: bool
     ) -> tuple[NDArray[np.intp], NDArray[np.intp], tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """Numbers of the samples between the steps, or of ``every`` one, the state that each is counted from, and its
-        row and slot."""
+        """Indices of the samples between the steps, or of ``every`` one, with state, row and slot of each."""
         chosen = every | ~self._stepped
         cells = reach.cells(self.at[chosen], self.count)
         seen = np.flatnonzero(chosen)[cells >= 0]
@@ -243,8 +243,8 @@ class Samples:
         return seen, cells, (cells - reach.first, place)
 
     def between(self, reach: Reach, slots: int, every: bool) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
-        """Samples between the steps, or ``every`` one, state by state: timestamps in steps from the state that they are
-        counted from, values, and where there is one, each (N − reach, slots)."""
+        """Samples between the steps, or ``every`` one, grouped by state: times in steps from the state, values, and
+        validity, each (N − reach, slots)."""
         seen, cells, where = self.placed(reach, every)
         shape = (max(self.count - reach.steps, 0), slots)
         stamps, values, present = np.zeros(shape), np.zeros(shape), np.zeros(shape, dtype=np.bool_)
@@ -254,7 +254,7 @@ class Samples:
 
 
 def samples(recording: Recording, signal: str, grid: Grid, delay: float = 0.0) -> Samples:
-    """All finite samples of a signal that show what happened between the first and the last state of a grid."""
+    """Select the finite samples of a signal between the first and the last state of a grid, with delays."""
     t, values = finite_samples(recording, signal)
     at, near = (t - delay - grid.start) / grid.step, slack(recording, grid.step) / grid.step
     at = np.where(np.abs(at - np.rint(at)) <= near, np.rint(at), at)
@@ -263,5 +263,5 @@ def samples(recording: Recording, signal: str, grid: Grid, delay: float = 0.0) -
 
 
 def told_apart(of_recordings: Sequence[Samples], share: float = 0.5) -> bool:
-    """True if enough steps have a sample of a channel, so that those at the steps have rows of their own."""
+    """True if enough steps have a sample of a channel for separate equations at the steps."""
     return any(one.share >= share for one in of_recordings)

@@ -26,7 +26,7 @@ _AXES = "xyz"
 
 @dataclass(frozen=True, eq=False)
 class OfCoordinate(OneSignal):
-    """A sensor of one coordinate of a joint."""
+    """Base class of sensors of one joint coordinate."""
 
     joint: Joint
     signal: str
@@ -55,8 +55,8 @@ class OfCoordinate(OneSignal):
 
 @dataclass(frozen=True, eq=False)
 class JointPosition(OfCoordinate):
-    """A coordinate of a joint [rad or m], as an encoder gives it; angles of hinges may be wrapped or multi-turn,
-    because their residuals are modulo 2π.
+    """Encoder: a coordinate of a joint [rad or m]. Angles of hinges may be wrapped or multi-turn, because their
+    residuals are modulo 2π.
 
     Raises:
         ProblemError: if ``joint`` is no joint or has no such coordinate, or ``sigma`` is not positive.
@@ -93,7 +93,7 @@ class HingeAngle(JointPosition):
 
 @dataclass(frozen=True, eq=False)
 class JointRate(OfCoordinate):
-    """The rate of a coordinate of a joint [rad/s or m/s], as a tachometer gives it.
+    """Tachometer: the rate of a joint coordinate [rad/s or m/s].
 
     Raises:
         ProblemError: if ``joint`` is no joint or has no such coordinate, or ``sigma`` is not positive.
@@ -111,7 +111,7 @@ class JointRate(OfCoordinate):
 
 @dataclass(frozen=True, eq=False)
 class PointPosition(DeclaredSensor):
-    """Coordinates of a point of a body in the world [m], as a marker or a camera gives them.
+    """Marker or camera: world coordinates of a point of a body [m].
 
     ``PointPosition(tip, "z", "height")`` is one of them, ``PointPosition(tip, "xyz", ("x", "y", "z"))`` are three.
 
@@ -153,7 +153,7 @@ class PointPosition(DeclaredSensor):
 
 @dataclass(frozen=True, eq=False)
 class PointDistance(OneSignal):
-    """The distance between the origins of two frames [m], as a draw-wire sensor or a laser gives it.
+    """Draw-wire sensor or laser: the distance between the origins of two frames [m].
 
     Raises:
         ProblemError: if one is no frame, both are on one body, or ``sigma`` is not positive.
@@ -181,7 +181,8 @@ class PointDistance(OneSignal):
 
 @dataclass(frozen=True, eq=False)
 class Observation(OneSignal):
-    """Any scalar expression of the state and of Parameters: ``Observation(lambda s: s.position(tip)[2] - z_0, "z")``.
+    """Sensor of any scalar expression of state and Parameters:
+    ``Observation(lambda s: s.position(tip)[2] - z_0, "z")``.
 
     Raises:
         ProblemError: if ``expression`` cannot be called or ``sigma`` is not positive.
@@ -206,13 +207,13 @@ class Observation(OneSignal):
         return ca.SX(self.expression(state))
 
     def period_in(self, model: Model) -> float | None:
-        """Its own, or that of a sum of angles times numbers."""
+        """Declared period, or that of a linear combination of angles."""
         return period_of(self.predicted, model, self._what) if self.period is None else float(self.period)
 
 
 @dataclass(frozen=True, eq=False)
 class JointTorque(OfCoordinate):
-    """Effort that drives a coordinate of a joint [N m or N], measured by a torque sensor or as the current of a motor.
+    """Torque sensor or motor current: the effort that drives a joint coordinate [N m or N].
 
     It equals ``Motor(joint, signal, gain=1 / scale, measured=True)``, with the sigma and the offset of a sensor. The
     measured torque, interpolated between samples, drives the mechanism; its noise is the process noise of that
@@ -240,11 +241,11 @@ class JointTorque(OfCoordinate):
         return f"{'torque' if self.measured.unit == 'rad' else 'force'} at {self.label}"
 
     def predicted(self, state: State) -> ca.SX:
-        """Nothing: its rows are those of the motion."""
+        """Empty, because the measured torque enters the equations of motion."""
         return ca.SX(0, 1)
 
     def channels(self, model: Model) -> tuple[Channel, ...]:
-        """None: its rows are those of the motion.
+        """No channels, because the measured torque enters the equations of motion.
 
         Raises:
             ProblemError: if the joint is not in the model, or a motor drives the same coordinate.
@@ -277,14 +278,14 @@ class JointTorque(OfCoordinate):
 
 @dataclass(frozen=True, eq=False)
 class TorqueMotor(Motor):
-    """What a ``JointTorque`` is to the mechanism: a motor that does what was measured."""
+    """Motor that replaces a ``JointTorque`` in the model and applies the measured effort."""
 
     sigma: float | None = field(kw_only=True, default=None)
     """Standard deviation of a sample [N m or N], at the initial value of its scale; None: it is estimated."""
 
 
 def with_torques(model: Model, observations: Sequence[Sensor]) -> Model:
-    """The model with the motors that sensors of torques are, and no others of that kind."""
+    """Return the model with a motor for each torque sensor."""
     wanted = [sensor.motor for sensor in observations if isinstance(sensor, JointTorque)]
     present = [motor for motor in model.motors if isinstance(motor, TorqueMotor)]
     if wanted == present:
@@ -294,8 +295,8 @@ def with_torques(model: Model, observations: Sequence[Sensor]) -> Model:
 
 @dataclass(frozen=True, eq=False)
 class JointForce(DeclaredSensor):
-    """The force that a joint transmits [N], as a load cell measures it: that of the parent on the child, in the
-    axes of the joint's parent frame, with all that acts along its coordinates.
+    """Load cell: the force that a joint transmits from parent to child [N], in the axes of the parent frame, including
+    efforts along the joint's coordinates.
 
     It follows from the motion of all bodies beyond the joint, whose inertias it thereby determines.
 
@@ -315,7 +316,7 @@ class JointForce(DeclaredSensor):
     said = "force in {0.joint.name}"
 
     def check(self, model: Model) -> None:
-        """Raise ProblemError if the joint is not in the model, or the model closes loops."""
+        """Raise ProblemError if the joint is not in the model, or if the model has closed loops."""
         super().check(model)
         State.symbols(model).wrench(self.joint)
 

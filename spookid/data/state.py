@@ -50,7 +50,7 @@ def period_of(predicted: Callable[[State], ca.SX], model: Model, what: str) -> f
 
 @dataclass(frozen=True, eq=False)
 class Motion:
-    """How a mechanism moves at one time, expressions of the unknowns of a fit."""
+    """Motion of a mechanism at one time, as expressions of the unknowns of a fit."""
 
     q: ca.SX  # poses (r, e) of all bodies, (7 n_b,)
     v: ca.SX  # velocities (ṙ in the world, ω in the body) of all bodies, (6 n_b,)
@@ -65,14 +65,14 @@ class Motion:
         return [self.q, self.v, self.a, *(self.joints or ())]
 
     def inserted(self, old: ca.SX, new: ca.SX) -> Motion:
-        """With other expressions instead of symbols."""
+        """Substitute expressions for the symbols of the state."""
         q, v, a, *joints = ca.substitute(self.parts, [old], [new])
         return Motion(q, v, a, (joints[0], joints[1]) if joints else None)
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """One state of a mechanism in symbols, for sensors and residuals.
+    """Symbolic state of a mechanism, for sensors and residuals.
 
     >>> height = Observation(lambda state: state.position(rod.frame())[2], "z")
     """
@@ -96,12 +96,12 @@ class State:
 
     @classmethod
     def of(cls, model: Model, motion: Motion, **known: Any) -> State:
-        """A state that moves so; ``known`` are inputs, step and widths."""
+        """Make a state from a motion; ``known`` are inputs, step and friction widths."""
         return cls(model, motion.q, motion.v, motion.a, joints=motion.joints, **known)
 
     @classmethod
     def symbols(cls, model: Model, joints: bool = False) -> State:
-        """A state of fresh symbols, those of the joints among them if they are asked for."""
+        """Make a state of new symbols, on request with those of the joints."""
         q = ca.SX.sym("q", model.configuration.ambient)
         v, a = (ca.SX.sym(name, model.configuration.tangent) for name in ("v", "a"))
         n, inputs = len(model.freedoms), {signal: ca.SX.sym(signal) for signal in model.signals}
@@ -110,7 +110,7 @@ class State:
 
     @property
     def motion(self) -> Motion:
-        """Poses, velocities, accelerations, and those of the joints if they are known."""
+        """Poses, velocities and accelerations of bodies, and of joints if known."""
         return Motion(self.q, self.v, self.a, self.joints)
 
     def angle(self, joint: Joint) -> ca.SX:
@@ -190,5 +190,5 @@ class State:
         return sign * force, sign * torque
 
     def order(self, rows: ca.SX) -> int:
-        """How many time derivatives of the configuration rows in this state depend on: 0, 1 or 2."""
+        """Highest time derivative of the configuration on which equations in this state depend: 0, 1 or 2."""
         return max((i for i, x in ((1, self.v), (2, self.a)) if ca.jacobian_sparsity(rows, x).nnz()), default=0)

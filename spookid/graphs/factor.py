@@ -198,7 +198,7 @@ class GraphFactor(metaclass=Checked):
         """e, (rows,)."""
 
     def sigmas(self, rows: int) -> Array:
-        """Standard deviation of each residual, (rows,).
+        """Standard deviation of each component of the residual, (rows,).
 
         Raises:
             ProblemError: if there are as many as neither one nor the rows.

@@ -22,7 +22,7 @@ from spookid.records import dataclass
 
 @dataclass(frozen=True)
 class RobotFile:
-    """A robot's file, and how it was read; see ``spookid.robots.read``."""
+    """Path of a robot's file and the options with which it was read; see ``spookid.robots.read``."""
 
     path: str  # absolute
     sha256: str  # of its bytes; of a xacro file those of the URDF that it stands for
@@ -39,7 +39,7 @@ def gravity(g: Any) -> ca.SX:
 
 
 def tilted_gravity(g: Any, a: Any, b: Any) -> ca.SX:
-    """(0, 0, −g) rotated by exp((a, b, 0)), to first order (−b g, a g, −g); a, b [rad], result (3,) [m/s²]."""
+    """Gravity (0, 0, −g) rotated by exp((a, b, 0)), to first order (−b g, a g, −g); a, b [rad], result (3,) [m/s²]."""
     place = declared_at()
     tilt = ca.vertcat(symbolic(a, f"{place}: tilt"), symbolic(b, f"{place}: tilt"), 0)
     return rotations.matrix(rotations.exponential(tilt)) @ gravity(g)
@@ -60,7 +60,7 @@ class Frame:
         return f"<Frame of {self.body.name}>"
 
     def expressions(self) -> list[ca.SX]:
-        """All that may hold a Parameter."""
+        """All expressions that may contain a Parameter."""
         return [self.at, self.axes]
 
 
@@ -152,7 +152,7 @@ class Body(metaclass=Checked):
         return Frame(self, origin, ca.horzcat(x, y, ca.cross(x, y)))
 
     def expressions(self) -> list[ca.SX]:
-        """All that may hold a Parameter."""
+        """All expressions that may contain a Parameter."""
         beside = [] if self.distribution is None else self.distribution.expressions()
         return [self.mass, self.inertia, *beside]
 

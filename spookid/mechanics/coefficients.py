@@ -39,11 +39,11 @@ class Coordinate(metaclass=Checked):
 
     @property
     def turns_over(self) -> bool:
-        """True if its values repeat after a turn."""
+        """True if the coordinate is periodic."""
         return self.period is not None and not self.counts_turns
 
     def in_range(self, value: ca.SX) -> ca.SX:
-        """The value, for periodic coordinates within half a period of zero."""
+        """Coordinate value; if periodic, within half a period of zero."""
         if not self.turns_over or self.period is None:
             return value
         turn = 2 * math.pi / self.period
@@ -51,7 +51,7 @@ class Coordinate(metaclass=Checked):
 
     @property
     def effort(self) -> str:
-        """Unit of what acts along it."""
+        """Unit of the effort along the coordinate."""
         return {"rad": "N m", "m": "N"}[self.unit]
 
 
@@ -70,7 +70,7 @@ def refuse_negative(value: ca.SX | None, name: str, what: str) -> None:
 
 
 def not_negative(value: Any, name: str, what: str) -> ca.SX:
-    """A coefficient as a user gives it, one number or expression that is not negative."""
+    """Check a coefficient: one number or expression that is not negative."""
     found = symbolic(value, f"{what}: {name}")
     refuse_negative(found, name, what)
     return found
@@ -83,7 +83,7 @@ def guessed(value: ca.SX) -> tuple[float, str]:
 
 
 def guessed_all(values: ca.SX) -> tuple[Array, str]:
-    """The same of a matrix or a column."""
+    """The same values for a matrix or a column."""
     if values.is_constant():
         return at_guess(ca.densify(values)), ""
     try:
@@ -99,14 +99,14 @@ def acts(value: ca.SX) -> bool:
 
 
 def coefficient(value: Any, coordinates: int, what: str) -> ca.SX:
-    """One number, or one for each coordinate."""
+    """Convert a coefficient to one number, or one for each coordinate."""
     given = expression(value, what)
     several = given.numel() == coordinates > 1
     return symbolic(ca.vec(given) if several else value, what, (coordinates,) if several else ())
 
 
 def limits_of(value: Any, coordinates: Sequence[Coordinate], what: str) -> Limits | None:
-    """A pair for the one coordinate, or a pair or None for each of several; None if there are no limits."""
+    """Check limits: a pair for a single coordinate, or a pair or None for each of several; None without limits."""
     if value is None:
         return None
     alone = len(coordinates) == 1 and not (isinstance(value, tuple) and len(value) == 1)
@@ -136,7 +136,8 @@ def _is_pair(value: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Asymmetric(metaclass=Checked):
-    """One value where a coordinate grows, another where it falls: ``viscous=Asymmetric(166.7, 240.4)``.
+    """Coefficient with different values for increasing and decreasing coordinates:
+    ``viscous=Asymmetric(166.7, 240.4)``.
 
     Give it as ``viscous``, ``coulomb``, ``load_friction`` and ``drag`` of a joint and for both entries of its
     ``stribeck``; of several coordinates each may have one.
@@ -150,7 +151,7 @@ class Asymmetric(metaclass=Checked):
 
 @dataclass(frozen=True, eq=False)
 class Fourier(metaclass=Checked):
-    """Fourier series mean + Σ_k (a_k cos 2πkx/X + b_k sin 2πkx/X) of the coordinate x over the period X.
+    """Coefficient mean + Σ_k (a_k cos 2πkx/X + b_k sin 2πkx/X), which varies with the coordinate x over the period X.
 
     Give it as a coefficient of friction or drag, or in an ``Effort``, as a cogging torque of seven teeth does:
     ``Effort(Fourier({7: (a_7, b_7), 14: (a_14, b_14)}))``.
@@ -207,7 +208,7 @@ class Coefficient:
     backward: tuple[ca.SX | Fourier, ...] | None  # at rates below zero; None if it is the same
 
     def at(self, position: ca.SX) -> tuple[ca.SX, ca.SX | None]:
-        """Forward and backward at positions (n,): one value or (n,) each."""
+        """Forward and backward values at positions (n,), one value or (n,) each."""
 
         def along(entries: tuple[ca.SX | Fourier, ...]) -> ca.SX:
             if len(entries) == 1:
@@ -217,7 +218,7 @@ class Coefficient:
         return along(self.forward), None if self.backward is None else along(self.backward)
 
     def listed(self) -> list[tuple[int, str, ca.SX]]:
-        """Place among its entries, what it is, and the value of each of its numbers and expressions, for people."""
+        """Index, description and value of each number or expression, for messages."""
         sides = [("", self.forward)]
         if self.backward is not None:
             sides = [("forward", self.forward), ("backward", self.backward)]
@@ -238,7 +239,7 @@ class Coefficient:
 def load_coefficient(
     value: Any, what: str, *, sided: bool = True, varying: bool = True, negative: bool = False
 ) -> Coefficient:
-    """A coefficient as a user gives it."""
+    """Check and convert a coefficient of a load."""
     if isinstance(value, (list, tuple, Asymmetric, Fourier)):
         entries = list(value) if isinstance(value, (list, tuple)) else [value]
     else:

@@ -40,7 +40,7 @@ Positions = Callable[[Joint], ca.SX]  # coordinates of a joint, (n,)
 
 @dataclass(frozen=True, eq=False)
 class Passage:
-    """What a step does to the bodies."""
+    """Poses and velocities of the bodies over one step."""
 
     q: ca.SX  # poses at its beginning, (7 n_b,)
     q_next: ca.SX  # those at its end
@@ -50,14 +50,14 @@ class Passage:
 
     @classmethod
     def between(cls, space: Manifold, q: ca.SX, q_next: ca.SX, step: ca.SX) -> Passage:
-        """Of bodies that go straight from poses q to q_next in their space."""
+        """Step of bodies along a geodesic from poses q to q_next."""
         moved = space.difference(q_next, q)
         return cls(q, q_next, step, space.retract(q, moved / 2), moved / step)
 
 
 @dataclass(frozen=True, eq=False)
 class Constraint(metaclass=Checked):
-    """Equations between bodies; the base class of constraints.
+    """Base class of constraints, which are equations between bodies.
 
     A subclass has either ``violation``, or ``rates`` and ``speeds``, and then ``on_velocities = True``.
 
@@ -91,7 +91,7 @@ class Constraint(metaclass=Checked):
         """Names of its rows."""
 
     def check(self, model: Model) -> None:
-        """Raise ProblemError if it does not fit the model: by default if it has frames of other bodies."""
+        """Raise ProblemError if the constraint does not fit the model; by default if it has frames of other bodies."""
         for frame in (value for value in vars(self).values() if isinstance(value, Frame)):
             if frame.body is not GROUND and frame.body not in model.bodies:
                 what = f"{self.what} is of Body {frame.body.name!r}"
@@ -99,7 +99,7 @@ class Constraint(metaclass=Checked):
 
     @abstractmethod
     def expressions(self, model: Model) -> list[ca.SX]:
-        """All that may hold a Parameter."""
+        """All expressions that may contain a Parameter."""
 
     def violation(self, model: Model, q: ca.SX, positions: Positions) -> ca.SX:
         """g(q), (rows,).
@@ -114,11 +114,11 @@ class Constraint(metaclass=Checked):
         raise NotImplementedError
 
     def speeds(self, inputs: Mapping[str, ca.SX]) -> ca.SX:
-        """γ, one or one a row."""
+        """γ, one value or one per equation."""
         raise NotImplementedError
 
     def over_step(self, model: Model, passage: Passage, inputs: Mapping[str, ca.SX]) -> ca.SX:
-        """A v − γ at the middle of a step, (rows,).
+        """Velocity residual A v − γ at the middle of a step, (rows,).
 
         Args:
             inputs: their means over the step.
@@ -133,7 +133,7 @@ class Constraint(metaclass=Checked):
 
     @property
     def what(self) -> str:
-        """With which messages about it begin."""
+        """Beginning of messages about this constraint."""
         return f"{self.place}: {self.kind} {self.name!r}"
 
 
@@ -168,13 +168,13 @@ class Distance(Constraint):
         return [self.compliance, self.damping, self.length, *ends]
 
     def violation(self, model: Model, q: ca.SX, positions: Positions) -> ca.SX:
-        """(|r_b − r_a|² − l²)/(2 l) [m]: to first order the excess length."""
+        """Distance residual (|r_b − r_a|² − l²)/(2 l) [m], to first order the excess length."""
         a, b = (model.moving(frame, q).origin for frame in (self.frame_a, self.frame_b))
         return (ca.dot(b - a, b - a) / self.length - self.length) / 2
 
 
 def common_measure(values: Sequence[float]) -> float | None:
-    """The largest number of which all are whole multiples, of ratios with denominators up to 1000; None if none is."""
+    """Greatest common divisor of real numbers with ratios of denominators up to 1000; None if there is none."""
     from fractions import Fraction  # slow to load, and few ask for it
 
     ratios = [Fraction(value / values[0]).limit_denominator(1000) for value in values if math.isfinite(value)]
@@ -186,7 +186,7 @@ def common_measure(values: Sequence[float]) -> float | None:
 
 
 class Term(NamedTuple):
-    """One coordinate of a joint with what it is multiplied by."""
+    """One joint coordinate with its coefficient."""
 
     joint: Joint
     coordinate: int
@@ -199,12 +199,12 @@ class Term(NamedTuple):
 
     @property
     def turns_over(self) -> bool:
-        """True of an angle in (−π, π]."""
+        """True for an angle that is wrapped to (−π, π]."""
         return self.joint.coordinates[self.coordinate].turns_over
 
 
 class LinearConstraint(Constraint):
-    """Σ r_i x_i = offset between coordinates x of joints; a kind says its ``terms``."""
+    """Base class of linear constraints Σ r_i x_i = offset between joint coordinates x; subclasses define ``terms``."""
 
     offset: Any
     """Of the sum."""
@@ -236,14 +236,14 @@ class LinearConstraint(Constraint):
         return [self.compliance, self.damping, self.offset, *(term.ratio for term in self.terms)]
 
     def violation(self, model: Model, q: ca.SX, positions: Positions) -> ca.SX:
-        """Σ r x − offset, modulo what whole turns of the angles make of it."""
+        """Residual Σ r x − offset, modulo the effect of whole turns of the angles."""
         apart = sum((t.ratio * positions(t.joint)[t.coordinate] for t in self.terms), -self.offset)
         whole = self._whole()
         return apart if whole is None else whole * rotations.wrapped(apart / whole)
 
     @property
     def told_by_poses(self) -> bool:  # type: ignore[override]
-        """False of several angles whose ratios are not those of whole numbers."""
+        """False for several angles with ratios that are not rational."""
         return self._whole() is not None or not any(term.turns_over for term in self.terms)
 
     def _whole(self) -> ca.SX | None:
@@ -259,7 +259,7 @@ class LinearConstraint(Constraint):
 
 @dataclass(frozen=True, eq=False)
 class Gear(LinearConstraint):
-    """Transmission b = ratio a + offset between coordinates of two joints: gears, belts, a rack and its pinion.
+    """Gear constraint b = ratio a + offset between two joint coordinates: gears, belts, a rack and its pinion.
 
     Angles of a state are in (−π, π]. The equation holds through any number of turns for one angle and one length,
     and for two angles whose ratio is one of whole numbers up to 1000 (numbers of teeth); ``offset`` is then known
@@ -299,8 +299,8 @@ class Gear(LinearConstraint):
 
 @dataclass(frozen=True, eq=False)
 class Coupling(LinearConstraint):
-    """Linear equation Σ r_i x_i = offset between coordinates of two joints or more, such as a differential whose two
-    motors turn by the sum and by the difference of two joints::
+    """Coupling Σ r_i x_i = offset of two or more joint coordinates, such as a differential whose motors act on the sum
+    and the difference of two joints::
 
         Coupling("sum", {motor_a: 1, pitch: -n, roll: -n})
         Coupling("difference", {motor_b: 1, pitch: -n, roll: n})
@@ -346,5 +346,5 @@ def _check_joint(what: str, joint: Any, coordinate: Any) -> None:
 
 
 def of_rows(speeds: ca.SX, count: int) -> ca.SX:
-    """γ of each row, where it may be one for all."""
+    """γ of each equation, from one value for all or one per equation."""
     return speeds if speeds.numel() == count else ca.repmat(speeds, count)

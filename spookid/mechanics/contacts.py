@@ -112,7 +112,7 @@ class Contact(metaclass=Checked):
         return self.point.body, self.plane.body
 
     def expressions(self) -> list[ca.SX]:
-        """All that may hold a Parameter."""
+        """All expressions that may contain a Parameter."""
         own = [getattr(self, name) for name in _NOT_NEGATIVE]
         return own + self.point.expressions() + self.plane.expressions()
 

@@ -18,7 +18,7 @@ from spookid.parameter import Parameter, is_zero
 
 
 class Viscous(Load):
-    """Viscous friction −b s of the rate s.
+    """Viscous friction −b s at the rate s.
 
     >>> bearing = Hinge("bearing", GROUND.frame(), arm.frame(), loads=[Viscous(0.01)])
 
@@ -37,12 +37,12 @@ class Viscous(Load):
         return _against(self._b, position, rate, ca.fabs(rate))
 
     def smooth_effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX, width: ca.SX) -> ca.SX:
-        """−b s, with s tanh(s/w) instead of |s| where b differs by direction."""
+        """Effort −b s, with s tanh(s/w) instead of |s| if b depends on the direction."""
         return _against(self._b, position, rate, rate * smooth_sign(rate, width))
 
 
 class Drag(Load):
-    """Drag −d s|s| of the rate s.
+    """Quadratic drag −d s|s| at the rate s.
 
     >>> blade = Hinge("blade", GROUND.frame(), arm.frame(), loads=[Drag(0.002)])
 
@@ -58,7 +58,7 @@ class Drag(Load):
         self.reported = {"drag": self._d}
 
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
-        """−d s|s|, which has a slope at rest in either direction."""
+        """Effort −d s|s|, which is differentiable at rest."""
         return _against(self._d, position, rate * ca.fabs(rate), rate**2)
 
 
@@ -127,18 +127,18 @@ _NEAR = 1e-3  # half the difference of two slips over the width below which its 
 
 
 def smooth_absolute(impulse: ca.SX, width: ca.SX) -> ca.SX:
-    """√(λ² + δ²): |λ| for δ → 0, never off by more than δ."""
+    """Smooth absolute value √(λ² + δ²), with an error of at most δ."""
     return ca.sqrt(impulse**2 + width**2)
 
 
 def smooth_sign(slip: ca.SX, width: ca.SX) -> ca.SX:
-    """tanh(s/δ): the sign of the slip for δ → 0; a creep of about δ replaces sticking."""
+    """Smooth sign tanh(s/δ) of the slip rate s; sticking becomes creep at a rate of about δ."""
     return ca.tanh(slip / width)
 
 
 def mean_sign(begin: ca.SX, end: ca.SX, width: ca.SX) -> ca.SX:
-    """Mean of tanh(s/δ) over slips from one to the other, δ (ln cosh(s₊/δ) − ln cosh(s/δ))/(s₊ − s): what a joint feels
-    that turns within a step, however sharp the law is (a discrete gradient; Gonzalez, J. Nonlinear Sci. 6, 1996)."""
+    """Mean of tanh(s/δ) over slip rates from s to s₊, δ (ln cosh(s₊/δ) − ln cosh(s/δ))/(s₊ − s): the average friction
+    of a joint that reverses within a step, for any δ (a discrete gradient; Gonzalez, J. Nonlinear Sci. 6, 1996)."""
     a, b = begin / width, end / width
     sign = ca.tanh((a + b) / 2)
     half = (b - a) / 2
@@ -153,7 +153,7 @@ def _log_cosh(x: ca.SX) -> ca.SX:
 
 
 class ContinuousFriction(Load):
-    """Friction against the rate s, with a slope at rest too, where it creeps instead of sticking::
+    """Friction as a smooth function of the rate s, which creeps at rest instead of sticking::
 
         −σ (tanh(s/v_s + s/v_b) − tanh(s/v_s)) − c tanh(s/v_c) − b s
 
@@ -210,7 +210,7 @@ class ContinuousFriction(Load):
 
     @property
     def velocities(self) -> tuple[ca.SX, ...]:
-        """v_s, v_b and v_c as given, without missing ones [rad/s or m/s]."""
+        """Given velocities of v_s, v_b and v_c [rad/s or m/s]."""
         return tuple(value for one in self._velocities.values() for _, _, value in one.listed())
 
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:

@@ -19,7 +19,7 @@ _SHARES = ("motor", "external", "motor_stiction", "external_stiction", "motor_sq
 
 
 class GearFriction(Load):
-    """Dry friction of a joint with gears, bounded by a budget of the efforts τ_m of its motor and τ_e of the weight::
+    """Dry friction of a geared joint, bounded by the efforts τ_m of its motor and τ_e of the weight::
 
         c + |K_m τ_m − K_e τ_e| + exp(−|s/v_s|^α) (c_s + |K_ms τ_m − K_es τ_e| + Q)
 
@@ -91,7 +91,7 @@ class GearFriction(Load):
         self.reported = self._values
 
     def bound_under(self, position: ca.SX, rate: ca.SX, efforts: Efforts) -> Bound:
-        """c of each coordinate at the efforts of its motor and of the weight."""
+        """Friction bound c of each coordinate, given the efforts of its motor and of the weight."""
         own = {name: value.at(position)[0] for name, value in self._values.items()}
         motor, external = efforts.motor, efforts.external
         total = own["coulomb"] + self._size(own["motor"] * motor, own["external"] * external)
@@ -103,7 +103,7 @@ class GearFriction(Load):
         return Bound(ca.SX.zeros(rate.numel()), total + ca.SX.zeros(rate.numel()))
 
     def expressions(self, coordinates: int) -> list[ca.SX]:
-        """All that may hold a Parameter, those too that do nothing in the sample."""
+        """All expressions that may contain a Parameter, including those without effect in the sample."""
         own = [value for one in self._values.values() for _, _, value in one.listed()]
         return [*super().expressions(coordinates), *own]
 

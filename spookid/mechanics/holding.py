@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Touch(Constraint):
-    """What contacts that hold and impacts have in common.
+    """Base class of holding contacts and impacts.
 
     Raises:
         ProblemError: for what is no frame of the model, both on one body, or axes that are none.
@@ -71,15 +71,15 @@ class Touch(Constraint):
 
     @abstractmethod
     def check_schedule(self, given: Any) -> None:
-        """Raise ProblemError for what says not when it acts."""
+        """Raise ProblemError for an invalid schedule of a contact."""
 
     @property
     def rows_along(self) -> str:
-        """Axes of ``on`` along which it has rows."""
+        """Axes of ``on`` along which the contact has equations."""
         return self.axes
 
     def schedule(self, recording: str | None) -> Any:
-        """When it acts in a recording; without one always or never, if it is given by the names of some."""
+        """Schedule of the contact in a recording; without a schedule always, or never if others are named."""
         name, otherwise = self.scheduled
         given = getattr(self, name)
         if not isinstance(given, Mapping):
@@ -92,24 +92,25 @@ class Touch(Constraint):
         return given[recording]
 
     def labels(self, model: Model) -> tuple[str, ...]:
-        """x, y, z, and of a ``Weld`` rx, ry, rz."""
+        """Labels of the equations: x, y, z, and for a ``Weld`` rx, ry, rz."""
         return (*self.rows_along, *(("rx", "ry", "rz") if self.turns else ()))
 
     def bodies(self) -> tuple[Body, Body]:
-        """That of the frame and that which it stays on."""
+        """Bodies of the frame and of the frame that it is held on."""
         return self.frame.body, self.on.body
 
     def expressions(self, model: Model) -> list[ca.SX]:
         return [self.compliance, self.damping, *self.frame.expressions(), *self.on.expressions()]
 
     def place_of(self, model: Model, q: ca.SX) -> ca.SX:
-        """Where the frame is on the other one, (rows,) [m]; of a ``Weld`` the rotation, a quaternion, is behind."""
+        """Position of the frame relative to the other one, (rows,) [m]; for a ``Weld`` followed by the rotation, a
+        quaternion."""
         own, other = model.moving(self.frame, q), model.moving(self.on, q)
         along = self._chosen(other.axes.T @ (own.origin - other.origin))
         return ca.vertcat(along, own.orientation_in(other)) if self.turns else along
 
     def moved(self, place: ca.SX, before: ca.SX) -> ca.SX:
-        """By how much it has moved from a place, (rows,) [m, rad], rotations about axes of ``on``."""
+        """Displacement from a position, (rows,) [m, rad], rotations about axes of ``on``."""
         n = len(self.rows_along)
         if not self.turns:
             return place - before
@@ -117,13 +118,13 @@ class Touch(Constraint):
         return ca.vertcat(place[:n] - before[:n], rotations.logarithm(turn))
 
     def over_step(self, model: Model, passage: Passage, inputs: Mapping[str, ca.SX]) -> ca.SX:
-        """By how much it moves in a step, over h."""
+        """Displacement in a step, divided by h."""
         before, after = (self.place_of(model, q) for q in (passage.q, passage.q_next))
         return self.moved(after, before) / passage.step
 
     @property
     def home(self) -> ca.SX:
-        """Its place where both frames agree."""
+        """Position at which both frames coincide."""
         return ca.vertcat(ca.SX(len(self.rows_along), 1), *([ca.SX([1, 0, 0, 0])] if self.turns else []))
 
     def _chosen(self, along: ca.SX) -> ca.SX:
@@ -138,7 +139,7 @@ class Touch(Constraint):
         return ca.vertcat(along, turning)
 
     def velocity(self, model: Model, q: ca.SX, v: ca.SX) -> ca.SX:
-        """Of the frame's origin over the other body, along the axes of ``on``, (3,) [m/s]."""
+        """Velocity of the frame's origin relative to the other body, along the axes of ``on``, (3,) [m/s]."""
         own, other = model.moving(self.frame, q, v), model.moving(self.on, q, v)
         spin = other.body_axes @ other.omega
         return other.axes.T @ (own.velocity - other.velocity - ca.cross(spin, own.origin - other.origin))
@@ -159,12 +160,12 @@ class Holding:
 
     @cached_property
     def contacts(self) -> tuple[Touch, ...]:
-        """Those that hold, and impacts, in the order of their rows, (n_c,)."""
+        """Holding contacts and impacts, in the order of their equations, (n_c,)."""
         return tuple(tie for tie in self._model.ties if isinstance(tie, Touch))
 
     @property
     def rolling(self) -> list[Constraint]:
-        """Constraints on velocities, but for contacts."""
+        """Velocity constraints except contacts."""
         return [tie for tie in self._model.ties if tie.on_velocities and not isinstance(tie, Touch)]
 
     @cached_property
@@ -174,30 +175,30 @@ class Holding:
 
     @cached_property
     def on_velocities(self) -> int:
-        """How many of them, the last, are on velocities."""
+        """Number of velocity constraints, which come last."""
         return sum(len(self.names[tie]) for tie in self._model.ties if tie.on_velocities)
 
     def rows_of(self, thing: Joint | Constraint) -> slice:
-        """Which of all rows are those of a joint or a constraint."""
+        """Indices of the constraint equations of a joint or a constraint."""
         things = list(self.names)
         start = sum(len(self.names[other]) for other in things[: things.index(thing)])
         return slice(start, start + len(self.names[thing]))
 
     def labels(self, things: Iterable[Joint | Constraint] | None = None) -> tuple[str, ...]:
-        """Names of the rows of some joints and constraints, such as ``elbow.x``; by default of all."""
+        """Names of the equations of some joints and constraints, such as ``elbow.x``; by default of all."""
         return tuple(f"{t.name}.{row}" for t in (self.names if things is None else things) for row in self.names[t])
 
     def violation(
         self, q: ca.SX, joints: Sequence[JointState] | None = None, ties: Sequence[Constraint] | None = None
     ) -> ca.SX:
-        """g(q) of the rows on positions."""
+        """Position constraints g(q)."""
         states = [self._model.joint(joint, q) for joint in self._model.joints] if joints is None else joints
         chosen = [tie for tie in self._model.ties if not tie.on_velocities] if ties is None else ties
         return stacked([*(state.violation for state in states), *(self.tied(tie, q) for tie in chosen)])
 
     def reached(self, q: ca.SX, q_next: ca.SX) -> ca.SX:
-        """g(q_next) of the equations on positions after a step from q. Where poses do not determine an equation, it is
-        the change over the step, for angles that turn by less than half a turn a step; it vanishes alike."""
+        """Position constraints g(q_next) after a step from q. An equation that poses do not determine becomes its
+        change over the step, for angles that change by less than half a turn; both vanish together."""
 
         def moved(joint: Joint) -> ca.SX:
             before, after = (self._model.joint(joint, at).displacement for at in (q, q_next))
@@ -213,31 +214,31 @@ class Holding:
         return stacked(parts)
 
     def told_by_poses(self, q: ca.SX, tied: bool = True) -> ca.SX:
-        """g(q) of the equations that poses determine: of joints, and of constraints if ``tied``."""
+        """Constraints g(q) that poses determine: those of joints, and of constraints if ``tied``."""
         told = (tie for tie in self._model.ties if tie.told_by_poses and not tie.on_velocities)
         return self.violation(q, ties=list(told) if tied else [])
 
     def tied(self, tie: Constraint, q: ca.SX, positions: Positions | None = None) -> ca.SX:
-        """g(q) of one constraint; with the coordinates of joints as they are in q if nothing else is given."""
+        """Residual g(q) of one constraint, with joint coordinates from q unless they are given."""
         given = positions or (lambda joint: self._model.joint(joint, q).displacement)
         own = dict(zip(self._original.joints, self._model.joints, strict=True))
         return tie.violation(self._original, q, lambda joint: given(own[joint]))
 
     def rates(self, q: ca.SX, v: ca.SX) -> ca.SX:
-        """A(q) v of the rows on velocities."""
+        """Velocity constraints A(q) v."""
         return stacked(tie.rates(self._original, q, v) for tie in self._model.ties if tie.on_velocities)
 
     def speeds(self, u: ca.SX) -> ca.SX:
-        """γ of the rows on velocities."""
+        """Prescribed velocities γ of the velocity constraints."""
         inputs, fast = self._model.by_signal(u), (tie for tie in self._model.ties if tie.on_velocities)
         return stacked(of_rows(tie.speeds(inputs), len(self.names[tie])) for tie in fast)
 
     def all_speeds(self, u: ca.SX) -> ca.SX:
-        """The same of all rows, 0 of those on positions, (n_g,)."""
+        """Prescribed velocities γ of all equations, 0 for those on positions, (n_g,)."""
         return ca.vertcat(ca.SX(self.count - self.on_velocities, 1), self.speeds(u))
 
     def speed_data(self, u: ca.SX) -> ca.SX:
-        """The inputs, for factors that have them only for γ; nothing if no γ is one."""
+        """Inputs for factors that use them only for γ; empty if no γ is an input."""
         return u if self.takes_inputs else ca.SX.sym("none", 0)
 
     @property
@@ -248,7 +249,7 @@ class Holding:
     def over_step(
         self, passage: Passage, u: ca.SX, held: ca.SX | None = None, multipliers: ca.SX | None = None
     ) -> ca.SX:
-        """A v − γ of the rows on velocities at the middle of a step; λ of contacts that do not hold."""
+        """Velocity residuals A v − γ at the middle of a step; for released contacts λ."""
         fast = [tie for tie in self._model.ties if tie.on_velocities]
         inputs = self._model.by_signal(u) if u.numel() else {}
         parts = [tie.over_step(self._original, passage, inputs) for tie in fast]
@@ -273,17 +274,17 @@ class Freedom:
 
     @property
     def label(self) -> str:
-        """That of the joint, if it has no other coordinate."""
+        """Label of the coordinate: the joint's name if it has only one."""
         return self.joint.labels[self.index]
 
     @property
     def rubs(self) -> bool:
-        """True if it has dry friction of any kind."""
+        """True if the coordinate has dry friction of any kind."""
         return self.joint.rubbing[self.index]
 
 
 def rooted(bodies: Sequence[Body]) -> set[int]:
-    """What nothing has to place, by ``id``: the ground and free bodies."""
+    """Bodies that need no joint, by ``id``: the ground and free bodies."""
     return {id(GROUND)} | {id(body) for body in bodies if body.free}
 
 

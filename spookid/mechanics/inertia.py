@@ -42,7 +42,7 @@ class Belief:
 
     @property
     def row(self) -> ca.SX:
-        """What it adds to the residuals: its distance from the mean over sigma."""
+        """Residual of the prior: distance from the mean over sigma."""
         return (self.formula - self.mean) / self.sigma
 
 
@@ -111,7 +111,7 @@ class FullInertia(metaclass=Checked):
 
     @classmethod
     def from_pi(cls, pi: Any, **known: Any) -> FullInertia:
-        """From π, in which the equations of motion are linear.
+        """Construct from inertial parameters π, in which the equations of motion are linear.
 
         Args:
             pi: mass, first moments m c, and the six entries of the inertia about the body's origin (10,).
@@ -130,7 +130,7 @@ class FullInertia(metaclass=Checked):
         about: Literal["center_of_mass", "origin"] = "center_of_mass",
         extent: float = 0.01,
     ) -> FullInertia:
-        """Return the nearest possible inertia, for files with impossible ones.
+        """Return the nearest physical inertia, for files with unphysical ones.
 
         Second moments about the centre of mass along the principal axes that are too small, or negative, are raised:
         the nearest in the Frobenius norm of Σ. Larger extents stay unchanged.
@@ -169,7 +169,7 @@ class FullInertia(metaclass=Checked):
 
     @property
     def pi(self) -> ca.SX:
-        """π: mass, m c, and I_xx, I_yy, I_zz, I_xy, I_xz, I_yz about the body's origin, (10,)."""
+        """Inertial parameters π: mass, m c, and I_xx, I_yy, I_zz, I_xy, I_xz, I_yz about the body's origin, (10,)."""
         about = self.inertia + steiner(self.mass, self.center_of_mass)
         return ca.densify(ca.vertcat(self.mass, self.mass * self.center_of_mass, six(about)))
 
@@ -199,12 +199,12 @@ class FullInertia(metaclass=Checked):
         return tuple(Belief(title, formula, mean, sigma) for title, formula, mean, sigma in rows)
 
     def expressions(self) -> list[ca.SX]:
-        """All that may hold a Parameter."""
+        """All expressions that may contain a Parameter."""
         return [self.mass, self.center_of_mass, self.inertia, *(belief.row for belief in self.beliefs)]
 
 
 def check_guess(kind: str, name: str, guess: FullInertia, what: str) -> None:
-    """Raise ProblemError for an initial inertia whose ``within`` would be lost."""
+    """Raise ProblemError for an initial inertia for which ``within`` has no effect."""
     if guess.within is not None:
         raise ProblemError(f"{what} {name!r} uses numbers of its `guess=`, not its within=; give within= to the {kind}")
 
@@ -216,7 +216,7 @@ def _about_center(mass: ca.SX, center: ca.SX, inertia: Any, about: str, what: st
 
 
 def inertia_matrix(value: Any, what: str) -> ca.SX:
-    """Three principal moments, six entries (``ENTRIES``) or a symmetric matrix as (3, 3)."""
+    """Convert three principal moments, six entries (``ENTRIES``) or a symmetric matrix to (3, 3)."""
     given = expression(value, what)
     if given.numel() == 3:
         return ca.diag(symbolic(ca.vec(given), what, (3,)))
@@ -240,12 +240,12 @@ def inertia_matrix(value: Any, what: str) -> ca.SX:
 
 
 def six(inertia: ca.SX) -> ca.SX:
-    """Entries of a symmetric (3, 3) as I_xx, I_yy, I_zz, I_xy, I_xz, I_yz."""
+    """Entries I_xx, I_yy, I_zz, I_xy, I_xz, I_yz of a symmetric (3, 3) matrix."""
     return ca.densify(ca.vertcat(*(inertia[i, j] for i, j in _PLACES)))
 
 
 def symmetric(entries: Array) -> Array:
-    """The matrix (3, 3) of these entries."""
+    """Symmetric matrix (3, 3) from its six entries."""
     matrix = np.empty((3, 3))
     for entry, (i, j) in zip(entries, _PLACES, strict=True):
         matrix[i, j] = matrix[j, i] = entry
@@ -253,33 +253,33 @@ def symmetric(entries: Array) -> Array:
 
 
 def steiner(mass: ca.SX, c: ca.SX) -> ca.SX:
-    """m (|c|² 1 − c cᵀ), what an inertia about the origin has more than that about the centre of mass, (3, 3)."""
+    """Parallel-axis term m (|c|² 1 − c cᵀ): inertia about the origin minus that about the centre of mass, (3, 3)."""
     return mass * (ca.dot(c, c) * ca.SX.eye(3) - c @ c.T)
 
 
 def second_moment(inertia: ca.SX) -> ca.SX:
-    """Σ = ½ tr(I) 1 − I about the same point, (3, 3)."""
+    """Second moment Σ = ½ tr(I) 1 − I about the same point, (3, 3)."""
     return ca.trace(inertia) / 2 * ca.SX.eye(3) - inertia
 
 
 def pseudo_inertia(mass: ca.SX, c: ca.SX, second: ca.SX) -> ca.SX:
-    """J about the origin, (4, 4), of a body with Σ about its centre of mass c."""
+    """Pseudo-inertia J about the origin, (4, 4), of a body with Σ about its centre of mass c."""
     return ca.blockcat([[second + mass * c @ c.T, mass * c], [mass * c.T, mass]])
 
 
 def from_second_moment(second: ca.SX) -> ca.SX:
-    """I = tr(Σ) 1 − Σ, (3, 3)."""
+    """Inertia I = tr(Σ) 1 − Σ of a second moment, (3, 3)."""
     return ca.trace(second) * ca.SX.eye(3) - second
 
 
 def at_guess(formula: ca.SX) -> Array:
-    """Evaluate it at the initial values of its Parameters."""
+    """Inertia at the initial values of its Parameters."""
     known = {} if formula.is_constant() else {p.name: p.guess for p in parameters_in([formula], "the inertia")}
     return substitute(formula, known)
 
 
 def impossible(inertia: Array, rounding: float = DIGITS) -> str:
-    """Why no body has this inertia about its centre of mass (3, 3), after a subject; empty if one nearly has."""
+    """Reason why an inertia about the centre of mass (3, 3) is not physical; empty if it is, within tolerance."""
     moments = np.linalg.eigvalsh(inertia)
     told = ", ".join(f"{moment:.4g}" for moment in moments)
     if not moments[0] > 0:

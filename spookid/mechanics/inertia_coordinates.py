@@ -64,15 +64,16 @@ class Ellipsoid(metaclass=Checked):
             raise ProblemError(f"{self.place}: Ellipsoid has semi-axes {self.semi_axes}; all must be positive")
 
     def room(self, mass: ca.SX, center: ca.SX, inertia: ca.SX) -> ca.SX:
-        """1 − ∫ρ(x − x_s)ᵀ Q⁻¹ (x − x_s)/m = tr(J Q)/m: not negative if some density inside has this inertia."""
+        """Realizability 1 − ∫ρ(x − x_s)ᵀ Q⁻¹ (x − x_s)/m = tr(J Q)/m: not negative if some density within the ellipsoid
+        has this inertia."""
         axes = ca.DM(rotations.matrix(rotations.exponential(ca.SX(self.turn)))).full()
         shape, away = ca.DM(axes / self.semi_axes**2 @ axes.T), center - ca.DM(self.center)
         return 1 - ca.trace(shape @ second_moment(inertia)) / mass - ca.dot(away, shape @ away)
 
 
 class InertiaCoordinates(FullInertia):
-    """An inertia as a function of coordinates that are Parameters, named after it: base of ``LogCholesky`` and
-    ``ExponentialEigenvalue``, which list its arguments."""
+    """Base class of inertias whose coordinates are Parameters, named after the inertia: ``LogCholesky`` and
+    ``ExponentialEigenvalue`` list its arguments."""
 
     names: ClassVar[tuple[str, ...]]
     """Of the coordinates, after that of the inertia."""
@@ -137,14 +138,14 @@ class InertiaCoordinates(FullInertia):
 
     @cached_property
     def beliefs(self) -> tuple[Belief, ...]:
-        """What ``within`` says of π, and that ``room`` is what is left of the ellipsoid."""
+        """Priors: that of ``within`` on π, and ``room`` as the rest of the ellipsoid."""
         if self.inside is None or self.room is None:
             return super().beliefs
         left = self.inside.room(self.mass, self.center_of_mass, self.inertia)
         return (*super().beliefs, Belief("room", left - self.room, 0.0, _HELD))
 
     def from_pi_values(self, pi: Array, near: Array) -> Array:
-        """Coordinates of a π of numbers (10,), of several the nearest to given ones.
+        """Coordinates of numerical inertial parameters π (10,); of equivalent ones those nearest to given values.
 
         Raises:
             ValueError: if there are none.
@@ -157,7 +158,7 @@ class InertiaCoordinates(FullInertia):
 
     @staticmethod
     def nearest(found: Array, near: Array) -> Array:
-        """Of all coordinates that mean the same as those found the nearest to given ones."""
+        """Of all equivalent coordinates, those nearest to given ones."""
         return found
 
     @staticmethod
@@ -181,8 +182,9 @@ class InertiaCoordinates(FullInertia):
 
 
 class LogCholesky(InertiaCoordinates):
-    """Ten free coordinates, one to one and smooth, of every inertia that is not flat (Rucker, Wensing, IEEE Robotics
-    and Automation Letters 7, 2022), ``Body("link", inertia=LogCholesky("link", FullInertia(...)))``.
+    """Log-Cholesky coordinates: ten free, smooth and unique coordinates of every physical inertia that is not flat
+    (Rucker, Wensing, IEEE Robotics and Automation Letters 7, 2022),
+    ``Body("link", inertia=LogCholesky("link", FullInertia(...)))``.
 
     The pseudo-inertia is J = U Uᵀ with
 
@@ -218,7 +220,7 @@ class LogCholesky(InertiaCoordinates):
 
     @staticmethod
     def physical(coordinates: ca.SX) -> Physical:
-        """Mass e^(2 alpha), centre of mass t, Σ = m U₃U₃ᵀ."""
+        """Physical quantities of the coordinates: mass e^(2 alpha), centre of mass t, Σ = m U₃U₃ᵀ."""
         alpha, d1, d2, d3, s12, s23, s13, t1, t2, t3 = ca.vertsplit(coordinates)
         mass = ca.exp(2 * alpha)
         upper = ca.blockcat([[ca.exp(d1), s12, s13], [0, ca.exp(d2), s23], [0, 0, ca.exp(d3)]])
@@ -226,7 +228,7 @@ class LogCholesky(InertiaCoordinates):
 
     @staticmethod
     def from_physical(mass: float, center_of_mass: Array, inertia: Array) -> Array:
-        """The inverse of ``physical``; see ``InertiaCoordinates``."""
+        """Inverse of ``physical``; see ``InertiaCoordinates``."""
         second = _thick(mass, inertia) / mass
         flipped = np.linalg.cholesky(second[::-1, ::-1])
         U = flipped[::-1, ::-1]
@@ -234,8 +236,9 @@ class LogCholesky(InertiaCoordinates):
 
 
 class ExponentialEigenvalue(InertiaCoordinates):
-    """Ten free coordinates of every inertia that is not flat (Martinez, Tonneau, Mastalli: Bayesian identification
-    under constraints), ``Body("link", inertia=ExponentialEigenvalue("link", FullInertia(...)))``.
+    """Exponential eigenvalues: ten free coordinates of every physical inertia that is not flat (Martinez, Tonneau,
+    Mastalli: Bayesian identification under constraints),
+    ``Body("link", inertia=ExponentialEigenvalue("link", FullInertia(...)))``.
 
     The mass is e^sigma [kg], h = m c the first moment [kg m]; L = e^(sigma_x, sigma_y, sigma_z) [kg m²] are the second
     moments along the principal axes, of which R = exp([omega]×) turns the body's into these, so that the inertia about
@@ -265,7 +268,7 @@ class ExponentialEigenvalue(InertiaCoordinates):
 
     @staticmethod
     def from_physical(mass: float, center_of_mass: Array, inertia: Array) -> Array:
-        """The inverse of ``physical`` with the least turn; see ``InertiaCoordinates``."""
+        """Inverse of ``physical`` with the smallest rotation; see ``InertiaCoordinates``."""
         from scipy.spatial.transform import Rotation  # slow to load, and few ask for it
 
         second, axes = np.linalg.eigh(_thick(mass, inertia))
@@ -276,7 +279,7 @@ class ExponentialEigenvalue(InertiaCoordinates):
 
     @staticmethod
     def nearest(found: Array, near: Array, turn_only: bool = False) -> Array:
-        """Principal axes may have any order and direction, and turns may exceed half a turn."""
+        """Equivalent coordinates: principal axes in any order and direction, and rotations of more than half a turn."""
         from scipy.spatial.transform import Rotation  # slow to load, and few ask for it
 
         axes, sizes = Rotation.from_rotvec(found[7:]).as_matrix(), found[4:7]

@@ -30,7 +30,7 @@ from spookid.records import dataclass
 
 @dataclass(frozen=True)
 class Transmitted:
-    """Impulses at the joints of the tree."""
+    """Impulses that the joints of the spanning tree transmit."""
 
     along: ca.SX
     """Sᵀp: along the coordinates of each joint of the tree [N s or N m s], then force (world) and torque (body)
@@ -47,7 +47,7 @@ class JointCoordinates:
 
     @cached_property
     def tree(self) -> tuple[Joint, ...]:
-        """Joints that place bodies, in the order in which they do."""
+        """Joints of the spanning tree, in the order in which they place bodies."""
         return tuple(self.model.tree())
 
     @cached_property
@@ -57,7 +57,7 @@ class JointCoordinates:
 
     @cached_property
     def closing(self) -> tuple[Joint | Constraint, ...]:
-        """What the coordinates leave to rows: joints that close loops, and constraints."""
+        """Joints and constraints that need constraint equations: those that close loops."""
         return (*self.cut, *self.model.ties)
 
     @cached_property
@@ -73,24 +73,24 @@ class JointCoordinates:
 
     @cached_property
     def places(self) -> list[int]:
-        """Of each rate among the coordinates of all joints in the model's order, then free bodies."""
+        """Index of each rate among the coordinates of all joints in the model's order, then free bodies."""
         of_joints = range(len(self.model.freedoms))
         tree = [place for joint in self.tree for place in of_joints[self.model.freedoms_of(joint)]]
         return [*tree, *range(len(of_joints), len(of_joints) + 6 * len(self.roots))]
 
     @property
     def cut_places(self) -> list[int]:
-        """The same of the coordinates of cut joints."""
+        """Indices of the coordinates of cut joints in the same order."""
         of_joints = range(len(self.model.freedoms))
         return [place for joint in self.cut for place in of_joints[self.model.freedoms_of(joint)]]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What each rate belongs to, (n,): a coordinate of a joint, or the force or torque on a free body."""
+        """Name of each rate, (n,): a joint coordinate, or the force or torque on a free body."""
         return tuple(disturbance_names(self.model)[place] for place in self.places)
 
     def start(self, joint: Joint) -> int:
-        """Of the rates of a joint of the tree, the first."""
+        """Index of the first rate of a joint of the tree."""
         return sum(len(other.coordinates) for other in self.tree[: self.tree.index(joint)])
 
     def coordinates(self, displacements: ca.SX, roots: ca.SX) -> ca.SX:
@@ -102,7 +102,7 @@ class JointCoordinates:
         return stacked([*parts, roots])
 
     def along(self, poses: Array, displacements: Array) -> Array:
-        """Coordinates along a motion, (N, ambient), continuous in the signs of quaternions."""
+        """Coordinates along a motion, (N, ambient), with continuous signs of quaternions."""
         given = ca.SX.sym("displacements", displacements.shape[1]), ca.SX.sym("roots", 7 * len(self.roots))
         convert = ca.Function("coordinates", list(given), [ca.densify(self.coordinates(*given))])
         places = [7 * self.model.bodies.index(body) + i for body in self.roots for i in range(7)]
@@ -110,17 +110,17 @@ class JointCoordinates:
         return self.manifold.continuous(found)
 
     def posed(self, displacements: ca.SX) -> ca.SX:
-        """q (7 n_b,) from displacements of all joints (n_s,), free bodies at the origin."""
+        """Configuration q (7 n_b,) from displacements of all joints (n_s,), free bodies at the origin."""
         at_origin = stacked(ca.SX([0, 0, 0, 1, 0, 0, 0]) for _ in self.roots)
         return self.configuration(self.coordinates(displacements, at_origin))
 
     def of_tree(self, along: ca.SX) -> ca.SX:
-        """Those of the tree among impulses along displacements of all joints (n_s,), along the coordinates (n,)."""
+        """Select the impulses of the tree, along the coordinates (n,), from those of all joints (n_s,)."""
         acting = stacked(along[self.model.freedoms_of(joint), 0] for joint in self.tree)
         return ca.vertcat(acting, ca.SX(self.manifold.tangent - acting.numel(), 1))
 
     def configuration(self, x: ca.SX) -> ca.SX:
-        """q (7 n_b,) from the coordinates (ambient,)."""
+        """Configuration q (7 n_b,) from the coordinates (ambient,)."""
         poses = {GROUND: (ca.SX(3, 1), ca.SX([1, 0, 0, 0]))}
         start = sum(joint.manifold.ambient for joint in self.tree)
         for i, body in enumerate(self.roots):
@@ -139,7 +139,7 @@ class JointCoordinates:
         return ca.vertcat(*(part for body in self.model.bodies for part in poses[body]))
 
     def transmitted(self, q: ca.SX, impulse: ca.SX) -> Transmitted:
-        """Impulses at the joints, for p (6 n_b,) at the configuration q on which the tree's joints hold."""
+        """Joint impulses for p (6 n_b,) at a configuration q that satisfies the tree's joints."""
         poses = {body: self.model.pose(body, q) for body in self.model.bodies}
         axes = {body: rotations.matrix(e) for body, (_, e) in poses.items()}
         force = {body: impulse[6 * i : 6 * i + 3] for i, body in enumerate(self.model.bodies)}
@@ -159,8 +159,8 @@ class JointCoordinates:
         return Transmitted(stacked(rows), loads)
 
     def balanced(self, at: Mechanics, impulse: ca.SX) -> Transmitted:
-        """Impulses at the joints with p = Σ_j (Gᵀλ + Ḡᵀτ)_j + what free bodies carry, exactly, for p (6 n_b,) at any
-        configuration, one that pulls the tree's joints apart too: ``along`` has τ instead of Sᵀp."""
+        """Joint impulses with p = Σ_j (Gᵀλ + Ḡᵀτ)_j plus those of free bodies, exactly, for p (6 n_b,) at any
+        configuration, even if it violates the tree's joints: ``along`` contains τ instead of Sᵀp."""
         rest, model = impulse, self.model
         along: dict[Joint, ca.SX] = {}
         loads: dict[Joint | Constraint, ca.SX] = {}
@@ -176,18 +176,19 @@ class JointCoordinates:
         return Transmitted(stacked(rows), loads)
 
     def ordered(self, loads: Mapping[Joint | Constraint, ca.SX]) -> ca.SX:
-        """λ of all joints and constraints in the model's order, (n_g,); 0 of those that are not given."""
+        """Multipliers λ of all joints and constraints in the model's order, (n_g,); 0 for those that are not given."""
         names = self.model.holding.names
         return stacked(loads.get(thing, ca.SX(len(rows), 1)) for thing, rows in names.items())
 
     def closed_by(self, loads: ca.SX, at: Mechanics) -> tuple[dict[Joint | Constraint, ca.SX], ca.SX]:
-        """λ of each that closes, from all of them one below the other, and what they do to the bodies, (6 n_b,)."""
+        """Multipliers λ of each loop constraint, split from the stacked vector, and their impulses on the bodies, (6
+        n_b,)."""
         given = self.apart(loads)
         parts = (at.constraint[self.model.rows_of(thing), :].T @ own for thing, own in given.items())
         return given, sum(parts, ca.SX(self.model.configuration.tangent, 1))
 
     def apart(self, loads: ca.SX) -> dict[Joint | Constraint, ca.SX]:
-        """λ of each that closes, from all of them one below the other."""
+        """Multipliers λ of each loop constraint, split from the stacked vector."""
         sizes = [len(self.model.holding.names[thing]) for thing in self.closing]
         return dict(zip(self.closing, split(loads, sizes), strict=True))
 
@@ -198,11 +199,11 @@ class JointCoordinates:
 
     @property
     def private(self) -> int:
-        """Unknowns of a step for what closes: λ, and the random impulses along coordinates of cut joints."""
+        """Private unknowns of a step for loops: λ, and the process noise along coordinates of cut joints."""
         return self.closing_rows + len(self.cut_places)
 
     def order(self) -> list[tuple[Joint, Body, Body]]:
-        """Joints of the tree with the body on the side of the root and the other one."""
+        """Joints of the tree with their inner and outer bodies."""
         placed, found = {GROUND, *self.roots}, []
         for joint in self.tree:
             inner, outer = joint.bodies() if joint.parent.body in placed else tuple(reversed(joint.bodies()))
@@ -212,7 +213,7 @@ class JointCoordinates:
 
 
 def disturbance_names(model: Model) -> tuple[str, ...]:
-    """What each random impulse of a step belongs to: a coordinate of a joint, then force and torque on free bodies."""
+    """Names of the process-noise impulses of a step: joint coordinates, then force and torque on free bodies."""
     free = (f"{body.name} {what}" for body in model.bodies if body.free for what in ("force", "torque"))
     return (*(freedom.label for freedom in model.freedoms), *(name for name in free for _ in range(3)))
 
@@ -245,8 +246,8 @@ def along(
     width: ca.SX,
     efforts: Efforts,
 ) -> ca.SX:
-    """What acts along the coordinates of a joint but for motors, (n,) [N m or N]: loads, and dry friction of constant
-    bound, smooth over a width of the rate."""
+    """Efforts along the coordinates of a joint without motors, (n,) [N m or N]: loads, and smooth dry friction of
+    constant bound."""
     bound = joint.bound(position, rate, efforts)
     lean = 0 if bound.constant_lean is None else bound.constant_lean
     return model.effort(joint, position, rate, inputs, width) - smooth_sign(rate, width) * bound.constant - lean
@@ -255,7 +256,7 @@ def along(
 def impulses_along(
     model: Model, u: ca.SX, acting: Callable[[Joint, slice], ca.SX], rates: ca.SX, changes: ca.SX, step: ca.SX
 ) -> ca.SX:
-    """Impulse along each coordinate of the joints over a step: of what acts on a joint, armatures, motors, (n_s,)."""
+    """Impulse along each joint coordinate over a step, of loads, armatures and motors, (n_s,)."""
     inputs, found = model.by_signal(u), list[ca.SX]()
     for joint in model.joints:
         own = model.freedoms_of(joint)
@@ -270,7 +271,7 @@ def impulses_along(
 
 
 def energy(model: Model, q: ca.SX, v: ca.SX, rates: ca.SX) -> ca.SX:
-    """Kinetic energy, and that of gravity [J]; as ``kinetic_energy``, with poses q of all bodies."""
+    """Kinetic energy and potential energy of gravity [J]; like ``kinetic_energy``, with poses q of all bodies."""
     total = kinetic_energy(model, v, rates)
     for i, body in enumerate(model.bodies):
         total -= body.mass * ca.dot(model.gravity, q[7 * i : 7 * i + 3])
@@ -289,14 +290,15 @@ def kinetic_energy(model: Model, v: ca.SX, rates: ca.SX) -> ca.SX:
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """What forces along all coordinates of a model do along those of its tree, less what closing rows bear."""
+    """Projection of forces along all coordinates onto those of the spanning tree, without reactions of loop
+    constraints."""
 
     model: Model
 
     @cached_property
     def ingredients(self) -> tuple[ca.SX, ca.SX]:
-        """The symbol of the configuration, (7 n_b,), and below one another, column by column, M of the bodies and of
-        what turns with coordinates alone, G of all rows and Ḡ of all coordinates, (·, 6 n_b) each."""
+        """Symbol of the configuration, (7 n_b,), and stacked column by column: mass matrix of bodies and armatures, G
+        of all constraint equations and Ḡ of all coordinates, (·, 6 n_b) each."""
         q, model = ca.SX.sym("q", self.model.configuration.ambient), self.model
         at, own = model.mechanics(q), ca.SX.zeros(len(model.freedoms))
         for joint in model.joints:
@@ -307,8 +309,8 @@ class Projection:
         return q, ca.vec(ca.vertcat(mass, at.constraint, at.slip))
 
     def matrices(self, values: Array, bearing: Array | None = None) -> Array:
-        """Nᵀ[I, B] at each step, (N, n, n + n_c): B makes forces along the coordinates of cut joints those along the n
-        of the tree and of free bodies, which they do as much work with."""
+        """Matrices Nᵀ[I, B] at each step, (N, n, n + n_c). B converts forces along the coordinates of cut joints to
+        equivalent ones along the n of the tree and of free bodies."""
         joints, model = JointCoordinates(self.model), self.model
         width, rows, n = model.configuration.tangent, model.rows, len(joints.places)
         stacked = values.reshape(len(values), width, -1).transpose(0, 2, 1)

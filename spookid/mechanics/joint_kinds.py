@@ -133,14 +133,15 @@ class Screw(Joint):
         super().__post_init__(dry)
 
     def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Position along x less that of the angle, modulo a turn, then as a hinge, (5,)."""
+        """Screw residual: position along x minus pitch times angle, modulo a turn, then the equations of a hinge,
+        (5,)."""
         apart = _apart(a, b)
         return ca.vertcat(
             self.pitch * rotations.wrapped(apart[0] / self.pitch - angle_about_x(a, b)), apart[1:], _tilted(a, b)
         )
 
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """The angle nearest to that of the position along x."""
+        """Angle nearest to that which belongs to the position along x."""
         moved = _apart(a, b)[0] / self.pitch
         return moved + rotations.wrapped(angle_about_x(a, b) - moved)
 
@@ -167,7 +168,7 @@ class Universal(Joint):
     linear, angular = ("x", "y", "z"), ("xy",)
 
     def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Distance of the origins, and x of the parent along y of the child, (4,)."""
+        """Distance of the origins, and the component of the parent's x axis along y of the child, (4,)."""
         return ca.vertcat(a.origin - b.origin, ca.dot(a.x, b.y))
 
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
@@ -177,7 +178,7 @@ class Universal(Joint):
         return ca.SX(3, 1), _turned(position[0], position[1])
 
     def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """About the first x, which the second turn carries along, and about the second y."""
+        """Angular velocity about x of the first frame, expressed in the second, and about y of the second."""
         return ca.SX(3, 1), ca.vertcat(ca.cos(position[1]) * rates[0], rates[1], ca.sin(position[1]) * rates[0])
 
 

@@ -121,7 +121,7 @@ class Joint(metaclass=Checked):
 
     @abstractmethod
     def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Residual g of the joint: ``linear`` equations [m], then ``angular`` ones."""
+        """Constraint residual g of the joint: ``linear`` equations [m], then ``angular`` ones."""
 
     @abstractmethod
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
@@ -144,11 +144,11 @@ class Joint(metaclass=Checked):
         return drift, omega
 
     def displacement(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Its coordinates, (n,) [m or rad]: of a rotation its rotation vector."""
+        """Coordinates of a position, (n,) [m or rad]; for a rotation its rotation vector."""
         return self.manifold.difference(self.position(a, b), self.manifold.zero)
 
     def in_range(self, displacement: ca.SX) -> ca.SX:
-        """The same coordinates (n,) with angles that have a period in (−π, π]."""
+        """Coordinates (n,) with periodic angles wrapped to (−π, π]."""
         parts = zip(self.coordinates, ca.vertsplit(displacement) if self.coordinates else (), strict=True)
         return stacked(coordinate.in_range(value) for coordinate, value in parts)
 
@@ -167,7 +167,7 @@ class Joint(metaclass=Checked):
     def carried(
         self, a: MovingFrame, b: MovingFrame, outer: MovingFrame, force: ca.SX, torque: ca.SX
     ) -> tuple[ca.SX, ca.SX]:
-        """λ, and τ along its coordinates, that together are an impulse on the body of ``outer``, one of both frames.
+        """Impulses λ and τ (along the coordinates) that equal an impulse on the body of ``outer``, one of both frames.
 
         Args:
             force: at the centre of mass, in the world, (3,).
@@ -203,7 +203,7 @@ class Joint(metaclass=Checked):
 
     @cached_property
     def acting(self) -> tuple[Load, ...]:
-        """All loads: those of its coefficients, then the others."""
+        """All loads of the joint: those of its coefficients, then additional ones."""
         own: list[tuple[bool, Load]] = [
             (acts(self.stiffness), Spring(self.stiffness, self.rest)),
             (acts(self.viscous), Viscous(self.viscous)),
@@ -214,11 +214,11 @@ class Joint(metaclass=Checked):
 
     @property
     def signals(self) -> tuple[str, ...]:
-        """Names of the inputs that its loads take."""
+        """Names of the inputs of the joint's loads."""
         return tuple(dict.fromkeys(signal for load in self.loads for signal in load.signals))
 
     def bound(self, at: ca.SX, rates: ca.SX, efforts: Efforts) -> Bound:
-        """Bound of its dry friction at its coordinates, the rates of the step before, and its efforts, (n,)."""
+        """Bound of dry friction, given coordinates, rates of the preceding step, and efforts, (n,)."""
         return sum((load.bound_under(at, rates, efforts) for load in self.acting), Bound.none(len(self.coordinates)))
 
     def effort(self, position: ca.SX, rates: ca.SX, inputs: Mapping[str, ca.SX], width: ca.SX) -> ca.SX:
@@ -234,7 +234,7 @@ class Joint(metaclass=Checked):
 
     @cached_property
     def some_bound(self) -> Bound:
-        """That at a position and at rates of numbers."""
+        """Bound of dry friction at a numerical position and rate."""
         numbers = ca.SX([0.5] * len(self.coordinates))
         return self.bound(numbers, numbers, Efforts.sample(len(self.coordinates)))
 
@@ -259,7 +259,7 @@ class Joint(metaclass=Checked):
         return stacked([linear] * len(self.linear) + [angular] * len(self.angular))
 
     def stop_compliance(self, coordinate: int) -> ca.SX:
-        """ε of the limits of a coordinate [m/N or rad/(N m)]."""
+        """Compliance ε of the limits of a coordinate [m/N or rad/(N m)]."""
         return self.compliance[1 if self.coordinates[coordinate].unit == "rad" else 0]
 
     @property
@@ -364,14 +364,14 @@ class Hinge(Joint):
         super().__post_init__(dry)
 
     def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Distance of the origins, and x of the parent along y and z of the child (F.1), (5,)."""
+        """Distance of the origins, and y and z components (child's axes) of the parent's x axis (F.1), (5,)."""
         return ca.vertcat(a.origin - b.origin, ca.dot(a.x, b.y), ca.dot(a.x, b.z))
 
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
         return angle_about_x(a, b)
 
     def rates(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Its slip rate (F.2): x of the child is a constant vector in the child's own frame, where its ω is given."""
+        """Slip rate (F.2), computed with the child's constant x axis in its own frame."""
         return ca.dot(b.frame.axes[:, 0], b.omega) - ca.dot(b.x, a.axes @ (a.frame.axes.T @ a.omega))
 
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
@@ -384,7 +384,7 @@ class Hinge(Joint):
     def carried(
         self, a: MovingFrame, b: MovingFrame, outer: MovingFrame, force: ca.SX, torque: ca.SX
     ) -> tuple[ca.SX, ca.SX]:
-        """In closed form: forces are ±λ, and the moment about the child's origin is perpendicular to x."""
+        """Impulses in closed form: forces are ±λ, and the moment about the child's origin is perpendicular to x."""
         sign = 1 if outer is b else -1
         moment = torque + ca.cross(outer.center - b.origin, force)
         across = ca.vertcat(-ca.dot(b.z, moment), ca.dot(b.y, moment))

@@ -45,26 +45,26 @@ class _Crossing:
     slopes: ca.SX  # how it follows the joint's rates, (6, n)
 
     def along(self, force: ca.SX, moment: ca.SX) -> ca.SX:
-        """Virtual work along unit rates of a force (inner axes) and a moment about the origin (outer axes), (n,)."""
+        """Virtual work of a force (inner axes) and a moment about the origin (outer axes) along unit rates, (n,)."""
         return self.slopes.T @ ca.vertcat(force, moment)
 
 
 @dataclass(frozen=True, eq=False)
 class Turning:
-    """Of one body, each (3,) in its own axes."""
+    """Angular motion of one body, each (3,) in its own axes."""
 
     omega: ca.SX
     alpha: ca.SX
     acceleration: ca.SX  # of its centre of mass, less gravity
 
     def at(self, point: ca.SX) -> ca.SX:
-        """Acceleration of a point on the body, less gravity."""
+        """Acceleration of a point on the body, minus gravity."""
         return self.acceleration + _lever(self, point)
 
 
 @dataclass(frozen=True, eq=False)
 class Recursion:
-    """All bodies of a model, whose joints of the tree and free bodies move as given."""
+    """Forward kinematics of all bodies of a model, for given motions of tree joints and free bodies."""
 
     joints: JointCoordinates
     x: ca.SX
@@ -87,7 +87,7 @@ class Recursion:
 
     @cached_property
     def accelerations(self) -> ca.SX:
-        """Of all bodies, (6 n_b,): linear in the world, and angular in the body's frame."""
+        """Accelerations of all bodies, (6 n_b,): linear in the world, angular in the body's frame."""
         gravity, found = self.joints.model.gravity, []
         for body in self.joints.model.bodies:
             turning = self.bodies[body]
@@ -113,7 +113,7 @@ class Recursion:
 
     @cached_property
     def rate_changes(self) -> ca.SX:
-        """What the accelerations are along the coordinates of all joints where these stand, (n_s,)."""
+        """Accelerations along the coordinates of all joints, (n_s,)."""
         return self._of_joints(self.a, self.accelerations if self.joints.cut else None)
 
     def _of_joints(self, own: ca.SX, of_bodies: ca.SX | None) -> ca.SX:
@@ -149,7 +149,7 @@ class Recursion:
 
     @cached_property
     def needed(self) -> dict[Body, Wrench]:
-        """What moves each body so, with gravity: m a, and J ω̇ + ω × Jω."""
+        """Force and torque that accelerate each body, including gravity: m a, and J ω̇ + ω × Jω."""
         found = {}
         for body in self.joints.model.bodies:
             turning = self.bodies[body]
@@ -158,7 +158,7 @@ class Recursion:
         return found
 
     def less(self, wrenches: Mapping[Body, Wrench], given: ca.SX) -> dict[Body, Wrench]:
-        """Wrenches less what is given of all bodies, forces in the world and torques in the body, (6 n_b,)."""
+        """Subtract given forces in the world and torques in the body (6 n_b,) from wrenches."""
         found = dict(wrenches)
         for i, body in enumerate(self.joints.model.bodies):
             force, torque = given[6 * i : 6 * i + 3], given[6 * i + 3 : 6 * i + 6]
@@ -166,13 +166,13 @@ class Recursion:
         return found
 
     def in_world(self, wrenches: Mapping[Body, Wrench]) -> ca.SX:
-        """Forces in the world and torques in the body of all bodies, (6 n_b,)."""
+        """Convert wrenches to forces in the world and torques in the body of all bodies, (6 n_b,)."""
         parts = ((self.axes[b] @ wrenches[b][0], wrenches[b][1]) for b in self.joints.model.bodies)
         return ca.vertcat(*(part for pair in parts for part in pair))
 
     def along(self, wrenches: Mapping[Body, Wrench]) -> ca.SX:
-        """Virtual work of wrenches on all bodies along unit rates: of each joint of the tree, then force (world) and
-        torque (body) on what each free body carries, (n,)."""
+        """Virtual work of wrenches along unit rates of each tree joint, then of force (world) and torque (body) on free
+        bodies, (n,)."""
         total, rows = dict(wrenches), {}
         for crossing in reversed(self._crossings):
             inner, outer = crossing.inner, crossing.outer
@@ -245,13 +245,13 @@ Values = Mapping[str, float]  # number of every parameter of the model, by name
 
 
 def rest_positions(model: Model, values: Values) -> Array:
-    """Where the springs of each joint's coordinates are at rest, (n_s,) [rad or m]."""
+    """Rest positions of the springs of each joint coordinate, (n_s,) [rad or m]."""
     rest = [ca.SX.zeros(len(joint.coordinates)) + joint.rest for joint in model.joints]
     return substitute(stacked(rest), values)
 
 
 def place(model: Model, displacements: Array, values: Values) -> Array:
-    """Poses with every joint at its coordinates and no constraint of the tree violated."""
+    """Compute poses from joint coordinates, with all constraints of the tree satisfied."""
     return _conversions(model)[0](displacements, values)
 
 
@@ -270,7 +270,7 @@ def _turn() -> Kernel:
 
 
 def velocities(poses: Array, step: float) -> Array:
-    """v_{k+1} = (q_{k+1} ⊟ q_k)/h with the exact logarithm, v_0 = v_1; (N, 7 n_b) to (N, 6 n_b) (4.3)."""
+    """Velocities v_{k+1} = (q_{k+1} ⊟ q_k)/h with the exact logarithm, v_0 = v_1; (N, 7 n_b) to (N, 6 n_b) (4.3)."""
     columns = []
     for pose in np.split(poses, poses.shape[1] // 7, axis=1):
         e = contiguous(pose[:, 3:] / np.linalg.norm(pose[:, 3:], axis=1, keepdims=True))
@@ -281,7 +281,7 @@ def velocities(poses: Array, step: float) -> Array:
 
 
 def central(poses: Array, step: float) -> Array:
-    """Velocities at each pose, the mean of both sides, extrapolated at the ends; (N, 7 n_b) to (N, 6 n_b)."""
+    """Velocities at each pose, averaged over both sides and extrapolated at the ends; (N, 7 n_b) to (N, 6 n_b)."""
     sides = velocities(np.ascontiguousarray(poses), step)[1:]
     middle = (sides[1:] + sides[:-1]) / 2
     first, last = 1.5 * sides[:1] - 0.5 * sides[1:2], 1.5 * sides[-1:] - 0.5 * sides[-2:-1]
@@ -294,7 +294,7 @@ def displacements(model: Model, poses: Array, values: Values) -> Array:
 
 
 def unwrapped(model: Model, displacements: Array) -> Array:
-    """Coordinates (N, n_s) with those that have a period made continuous in time."""
+    """Coordinates (N, n_s) with periodic ones made continuous in time."""
     columns = displacements.copy()
     for i, freedom in enumerate(model.freedoms):
         if freedom.coordinate.period is not None:
@@ -303,7 +303,7 @@ def unwrapped(model: Model, displacements: Array) -> Array:
 
 
 def evaluated(expression: ca.SX, symbol: ca.SX, rows: Array, values: Values) -> Array:
-    """An expression of ``symbol`` at each row of numbers, (N, n)."""
+    """Evaluate an expression of ``symbol`` at each row of numbers, (N, n)."""
     return _ByRows.of(expression, symbol)(rows, values)
 
 

@@ -44,7 +44,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Bound:
-    """Bound of dry friction over a step, μ Σ|λ_i| + h c with the impulses λ of the joint's constraint, h the step.
+    """Bound of the dry-friction impulse over a step h, μ Σ|λ_i| + h c, with the impulses λ of the joint's constraint.
 
     If it differs by direction, ``load`` and ``constant`` are the means of both, and friction is between
     −(bound + lean) where the coordinate grows and bound − lean where it falls.
@@ -68,7 +68,7 @@ class Bound:
 
     @classmethod
     def sided(cls, forward: Bound, backward: Bound) -> Bound:
-        """One bound where a coordinate grows and another where it falls."""
+        """Friction bound with different values for increasing and decreasing coordinates."""
         pairs = (forward.load, backward.load), (forward.constant, backward.constant)
         return cls(*((a + b) / 2 for a, b in pairs), *((a - b) / 2 for a, b in pairs))
 
@@ -84,7 +84,7 @@ class Bound:
 
     @property
     def leans(self) -> bool:
-        """True if it differs by direction."""
+        """True if the bound depends on the direction."""
         return self.load_lean is not None or self.constant_lean is not None
 
 
@@ -99,7 +99,7 @@ class Efforts:
 
     @classmethod
     def sample(cls, coordinates: int) -> Efforts:
-        """Efforts of numbers, where only the structure of a bound counts."""
+        """Sample efforts for analysing the structure of a bound."""
         return cls(*(ca.SX(ca.DM([value] * coordinates)) for value in (0.6, -0.35)))
 
     def __getitem__(self, rows: slice) -> Efforts:
@@ -107,7 +107,7 @@ class Efforts:
 
 
 class Load(metaclass=Checked):
-    """What acts along a joint's n coordinates; a subclass has one of the methods, and Parameters as it likes.
+    """Base class of loads along the n coordinates of a joint; a subclass defines one of the methods.
 
     >>> class Magnet(Load):
     ...     def effort(self, position, rate, inputs):
@@ -128,7 +128,7 @@ class Load(metaclass=Checked):
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """Its signals with their delay and hold."""
+        """Input signals of the load, with delay and hold."""
         delay = symbolic(self.delay, f"{type(self).__name__}: delay")
         return tuple(Input(name, delay, self.hold) for name in self.signals)
 
@@ -143,14 +143,14 @@ class Load(metaclass=Checked):
         return ca.SX.zeros(rate.numel())
 
     def smooth_effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX, width: ca.SX) -> ca.SX:
-        """``effort``, smoothed at rest over rates of ``width``, (n,) [m/s or rad/s]; default: ``effort`` itself.
+        """Effort smoothed around rest over rates of ``width`` [m/s or rad/s], (n,); default: ``effort`` itself.
 
         The width is that of smooth dry friction. Solvers need derivatives that are continuous at rest.
         """
         return self.effort(position, rate, inputs)
 
     def bound(self, rate: ca.SX) -> Bound:
-        """Bound of dry friction at the rates of the step before, (n,) [m/s or rad/s]."""
+        """Bound of dry friction, given the rates of the preceding step, (n,) [m/s or rad/s]."""
         return Bound.none(rate.numel())
 
     def bound_at(self, position: ca.SX, rate: ca.SX) -> Bound:
@@ -161,7 +161,7 @@ class Load(metaclass=Checked):
     """True for a bound that depends on the efforts that gears transmit."""
 
     def bound_under(self, position: ca.SX, rate: ca.SX, efforts: Efforts) -> Bound:
-        """The same where it depends on the efforts of the motor and of the weight, too; by default ``bound_at``."""
+        """Bound of dry friction if it depends on the efforts of motor and weight; default: ``bound_at``."""
         return self.bound_at(position, rate)
 
     def check(self, coordinates: int, what: str) -> None:
@@ -195,7 +195,7 @@ class Load(metaclass=Checked):
 
 
 class Spring(Load):
-    """Spring force or torque −k (x − x₀) of the coordinate x.
+    """Linear spring −k (x − x₀) on the coordinate x.
 
     >>> door = Hinge("door", GROUND.frame(), arm.frame(), loads=[Spring(0.3, rest=0.1)])
 
@@ -218,7 +218,7 @@ class Spring(Load):
 
 
 class Effort(Load):
-    """A force or torque that is given: a constant, a ripple over the position, or either times a signal::
+    """Given force or torque: a constant, a ripple over the position, or either times a signal::
 
         Effort(offset)                                  # [N m or N]
         Effort(Fourier({7: (a, b)}))                    # cogging
@@ -245,7 +245,7 @@ class Effort(Load):
         self.delay, self.hold = symbolic(delay, f"{what}: delay"), hold
 
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
-        """The value at the position, times the signal if there is one."""
+        """Effort at the position, times the signal if there is one."""
         given = _one(self._value, position) + ca.SX.zeros(rate.numel())
         return given * inputs[0] if self.signals else given
 

@@ -29,7 +29,7 @@ def _is_part(part: object) -> bool:
 
 @dataclass(frozen=True)
 class Manifold:
-    """A product of flat coordinates and unit quaternions.
+    """Manifold: a product of flat coordinates and unit quaternions.
 
     >>> Manifold((("flat", 3), ("rotation", 4))).ambient
     7
@@ -54,7 +54,7 @@ class Manifold:
 
     @property
     def joined(self) -> Manifold:
-        """The same space with flat parts in one that stand side by side."""
+        """The same manifold with adjacent flat parts merged."""
         parts: list[tuple[Kind, int]] = []
         for kind, size in self.parts:
             if kind == "flat" and parts and parts[-1][0] == "flat":
@@ -63,7 +63,7 @@ class Manifold:
         return Manifold(tuple(part for part in parts if part[1]))
 
     def part(self, coordinates: Sequence[int]) -> Manifold:
-        """The space of some coordinates, all of a rotation or none.
+        """Submanifold of some coordinates; rotations are included entirely or not at all.
 
         Raises:
             ValueError: for some of a rotation.
@@ -82,12 +82,12 @@ class Manifold:
 
     @property
     def zero(self) -> ca.SX:
-        """The point of zeros and of no rotation, (ambient,)."""
+        """Origin: zero coordinates and identity rotations, (ambient,)."""
         parts = (ca.SX([1, 0, 0, 0]) if kind == "rotation" else ca.SX.zeros(size) for kind, size in self.parts)
         return stacked(parts)
 
     def coordinate(self, column: int) -> int:
-        """The coordinate that a tangent column moves, one of a flat part.
+        """Flat coordinate that belongs to a tangent column.
 
         Raises:
             ValueError: if it is one of a rotation.
@@ -102,12 +102,12 @@ class Manifold:
         raise ValueError(f"tangent column {column} must move exactly one coordinate")
 
     def retract(self, x: ca.SX, delta: ca.SX) -> ca.SX:
-        """x ⊞ δ: addition for flat parts, e ⋆ exp(ψ) for rotations; (ambient,), (tangent,) to (ambient,)."""
+        """Retraction x ⊞ δ: addition for flat parts, e ⋆ exp(ψ) for rotations; (ambient,), (tangent,) to (ambient,)."""
         return stacked(self._each(rotations.plus, operator.add, self._points(x), self._steps(delta)))
 
     def chart(self, x: ca.SX, delta: ca.SX) -> ca.SX:
-        """The point with coordinates δ around x, (ambient,), (tangent,) to (ambient,): as ``retract`` to second order,
-        but with Cayley's map, whose derivatives of any order have no branch."""
+        """Chart around x: point (ambient,) of coordinates δ (tangent,), equal to ``retract`` to second order, but with
+        Cayley's map, which is smooth."""
 
         def turned(e: ca.SX, psi: ca.SX) -> ca.SX:
             return rotations.multiply(e, rotations.cayley(psi))
@@ -115,40 +115,40 @@ class Manifold:
         return ca.vertcat(*self._each(turned, operator.add, self._points(x), self._steps(delta)))
 
     def chart_tangent(self, delta: ca.SX) -> ca.SX:
-        """T, sparse (tangent, tangent), with chart(x, δ + dδ) = chart(x, δ) ⊞ T dδ to first order."""
+        """Tangent T of the chart, sparse (tangent, tangent): chart(x, δ + dδ) = chart(x, δ) ⊞ T dδ to first order."""
         return ca.diagcat(*self._each(rotations.cayley_tangent, _unit, self._steps(delta)))
 
     def minus(self, x1: ca.SX, x0: ca.SX) -> ca.SX:
-        """x₁ ⊟ x₀, (tangent,), rotations by the smooth small-angle formula (3.24)."""
+        """Difference x₁ ⊟ x₀, (tangent,), with the smooth small-angle formula for rotations (3.24)."""
         return stacked(self._each(rotations.minus, operator.sub, self._points(x1), self._points(x0)))
 
     def difference(self, x1: ca.SX, x0: ca.SX) -> ca.SX:
-        """x₁ ⊟ x₀, (tangent,), rotations by the exact logarithm."""
+        """Difference x₁ ⊟ x₀, (tangent,), with the exact logarithm of rotations."""
         return stacked(self._each(rotations.difference, operator.sub, self._points(x1), self._points(x0)))
 
     def basis(self, x: ca.SX) -> ca.SX:
-        """∂(x ⊞ δ)/∂δ at δ = 0, sparse (ambient, tangent)."""
+        """Basis of the tangent space ∂(x ⊞ δ)/∂δ at δ = 0, sparse (ambient, tangent)."""
         return ca.diagcat(*self._each(rotations.tangent, _unit, self._points(x)))
 
     def lowered(self, x: ca.SX, flow: ca.SX) -> ca.SX:
-        """The step δ with basis(x) δ = flow, a velocity of x, (tangent,)."""
+        """Tangent vector δ with basis(x) δ = flow, for a velocity of x, (tangent,)."""
         parts = zip(self.parts, self._points(x), self._points(flow), strict=True)
         # The columns of a rotation's basis are orthogonal, each of length a half.
         return stacked(4 * rotations.tangent(e).T @ d if kind == "rotation" else d for (kind, _), e, d in parts)
 
     def normed(self, x: Array) -> Array:
-        """A point (ambient,) in numbers with quaternions of length one."""
+        """Normalize the quaternions of a numerical point (ambient,)."""
         cuts = np.cumsum([size for _, size in self.parts])[:-1]
         parts = zip(self.parts, np.split(x, cuts), strict=True)
         return np.concatenate([p / np.linalg.norm(p) if kind == "rotation" else p for (kind, _), p in parts])
 
     def continuous(self, points: Array) -> Array:
-        """Points along a motion, (N, ambient), with quaternions of the sign that is nearer to the one before."""
+        """Make the signs of quaternions continuous along a motion, (N, ambient)."""
         turns = [np.append(1.0, _signs(q[1:], q[:-1])).cumprod() for q in self._quaternions(points)]
         return self._turned(points, turns)
 
     def like(self, points: Array, others: Array) -> Array:
-        """Points, (N, ambient), with quaternions of the sign that is nearer to that of others."""
+        """Choose the signs of quaternions in points (N, ambient) nearest to those of other points."""
         pairs = zip(self._quaternions(points), self._quaternions(others), strict=True)
         return self._turned(points, [_signs(*pair) for pair in pairs])
 
@@ -189,22 +189,22 @@ def _signs(quaternions: Array, others: Array) -> Array:
 
 
 def split(vector: ca.SX, sizes: Sequence[int]) -> Sequence[ca.SX]:
-    """A vector cut into parts of these sizes. Slices take a third of the time that CasADi's own ``vertsplit`` does."""
+    """Split a vector into parts of given sizes, three times faster than CasADi's ``vertsplit``."""
     return [vector[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True)]
 
 
 def jacobian(expression: ca.SX, x: ca.SX, manifold: Manifold) -> ca.SX:
-    """∂expression(x ⊞ δ)/∂δ at δ = 0, sparse (rows, tangent), by forward mode along the tangent basis."""
+    """Jacobian ∂expression(x ⊞ δ)/∂δ at δ = 0, sparse (rows, tangent), by forward mode along the tangent basis."""
     return ca.sparsify(ca.jtimes(expression, x, ca.densify(manifold.basis(x))))
 
 
 def gradient(expression: ca.SX, x: ca.SX, manifold: Manifold) -> ca.SX:
-    """The same of one scalar, (tangent,), by reverse mode."""
+    """Gradient of a scalar on the manifold, (tangent,), by reverse mode."""
     return manifold.basis(x).T @ ca.gradient(expression, x)
 
 
 def solved(matrix: ca.SX, right: ca.SX) -> ca.SX:
-    """matrix⁻¹ right for a small sparse matrix (n, n), block after block of its lower triangular form; right (n, k)."""
+    """Solve a small sparse linear system (n, n) for right sides (n, k), by blocks of its lower triangular form."""
     matrix = ca.sparsify(matrix)
     count, rows, columns, row_cuts, column_cuts, *_ = matrix.sparsity().btf()
     found, none = [ca.SX(0)] * matrix.shape[0], ca.SX(0, right.shape[1])
@@ -220,7 +220,7 @@ def solved(matrix: ca.SX, right: ca.SX) -> ca.SX:
 
 
 def halved(matrix: ca.SX, right: ca.SX) -> ca.SX:
-    """L⁻¹ right with L Lᵀ the small symmetric positive definite matrix (n, n)."""
+    """Solve L x = right with the Cholesky factor L of a small symmetric positive definite matrix (n, n)."""
     upper, found = ca.chol(ca.densify(matrix)), list[ca.SX]()
     for i, value in enumerate(ca.vertsplit(ca.densify(right))):
         before = sum((upper[j, i] * known for j, known in enumerate(found)), ca.SX(0))

@@ -45,12 +45,12 @@ class Mechanics:
     configuration: ca.SX  # q, (7 n_b,)
 
     def gyroscopic(self, v: ca.SX) -> ca.SX:
-        """f_g of each body at these velocities, (6 n_b,)."""
+        """Gyroscopic forces f_g of each body at given velocities, (6 n_b,)."""
         return self.gyroscopic_of(self.mass, v)
 
     @staticmethod
     def gyroscopic_of(mass: ca.SX, v: ca.SX) -> ca.SX:
-        """f_g = (0, −ω × Jω) of each body for a given M, (6 n_b,)."""
+        """Gyroscopic forces f_g = (0, −ω × Jω) of each body for a given M, (6 n_b,)."""
         torques = []
         for i in range(v.numel() // 6):
             omega = v[6 * i + 3 : 6 * i + 6]
@@ -74,7 +74,7 @@ class JointState:
 
     @property
     def displacement(self) -> ca.SX:
-        """Its coordinates, (n,); an angle in (−π, π] [rad or m]."""
+        """Coordinates of a joint, (n,); angles in (−π, π] [rad or m]."""
         return self.joint.displacement(self.parent, self.child)
 
     @property
@@ -191,7 +191,7 @@ class Model(metaclass=Checked):
         return order
 
     def beyond(self, joint: Joint) -> tuple[Body, list[Body]]:
-        """The body of a joint of the tree that is farther from its root, and all bodies beyond the joint, it too."""
+        """Outer body of a joint of the spanning tree, and all bodies farther from the root, including that body."""
         outer, placed = joint.child.body, rooted(self.bodies)
         hanging: list[Body] = []
         for other in self.tree():
@@ -232,12 +232,12 @@ class Model(metaclass=Checked):
         return sum(driven, joint.effort(position, rates, inputs, width))
 
     def by_signal(self, u: ca.SX) -> dict[str, ca.SX]:
-        """Inputs (n_u,), or those of ``signals`` alone, by their names."""
+        """Map the names of inputs to their symbols (n_u,), or the names of ``signals`` alone."""
         return {one.name: u[i] for i, one in enumerate(self.inputs[: u.numel()])}
 
     @cached_property
     def inputs(self) -> tuple[Input, ...]:
-        """The signals with how they act, behind them the powers of commands that servos need, (n_u,)."""
+        """Inputs with delay and hold of each signal; behind them the powers of commands that servos need, (n_u,)."""
         known = {own.signal: own for _, own in reversed(self._acting_inputs())}
         powers = {one.name: one for servo in self.servos for one in servo.powers}
         return (*(known.get(name, Input(name)) for name in self.signals), *powers.values())
@@ -253,12 +253,12 @@ class Model(metaclass=Checked):
 
     @cached_property
     def freedoms(self) -> tuple[Freedom, ...]:
-        """Coordinates of all joints, joint by joint, (n_s,)."""
+        """Coordinates of all joints in the model's order, (n_s,)."""
         return tuple(Freedom(joint, i) for joint in self.joints for i in range(len(joint.coordinates)))
 
     @cached_property
     def ties(self) -> tuple[Constraint, ...]:
-        """The constraints in the order of their rows: those on positions, then those on velocities."""
+        """Constraints in the order of their equations: those on positions, then those on velocities."""
         return tuple(sorted(self.constraints, key=lambda tie: tie.on_velocities))
 
     @cached_property
@@ -272,11 +272,11 @@ class Model(metaclass=Checked):
         return self.holding.count
 
     def rows_of(self, thing: Joint | Constraint) -> slice:
-        """Return which of all constraint equations are those of a joint or a constraint."""
+        """Return the indices of the constraint equations of a joint or a constraint."""
         return self.holding.rows_of(thing)
 
     def freedoms_of(self, joint: Joint) -> slice:
-        """Numbers of a joint's coordinates among all."""
+        """Indices of a joint's coordinates among all."""
         start = sum(len(other.coordinates) for other in self.joints[: self.joints.index(joint)])
         return slice(start, start + len(joint.coordinates))
 
@@ -287,11 +287,11 @@ class Model(metaclass=Checked):
 
     @property
     def state(self) -> Manifold:
-        """The space of x = (q, v)."""
+        """Manifold of x = (q, v)."""
         return Manifold((*self.configuration.parts, ("flat", 6 * len(self.bodies))))
 
     def expressions(self) -> list[ca.SX]:
-        """All that may hold a Parameter."""
+        """All expressions that may contain a Parameter."""
         things: tuple[Any, ...] = (*self.bodies, *self.joints, *self.motors, *self.servos, *self.contacts, *self.loads)
         tied = [e for tie in self.ties for e in tie.expressions(self.original or self)]
         return [self.gravity, *(e for thing in things for e in thing.expressions()), *tied]
@@ -303,11 +303,11 @@ class Model(metaclass=Checked):
         return tuple(replace(b, title=f"{name} {b.title}") for name, inertia in own for b in inertia.beliefs)
 
     def violation(self, q: ca.SX) -> ca.SX:
-        """g(q) of the rows on positions, (n_p,), at any expression of the configuration."""
+        """Position constraints g(q), (n_p,), as a function of the configuration."""
         return self.holding.violation(q)
 
     def mechanics(self, q: ca.SX) -> Mechanics:
-        """The equations' ingredients at any expression of the configuration (7 n_b,)."""
+        """Quantities of the equations of motion as functions of the configuration (7 n_b,)."""
         if not q.is_valid_input():
             symbol = ca.SX.sym("q", q.numel())
             at = self.mechanics(symbol)
@@ -329,7 +329,7 @@ class Model(metaclass=Checked):
         )
 
     def inertia(self) -> ca.SX:
-        """M, (6 n_b, 6 n_b), block diagonal; rotations in each body's own frame."""
+        """Mass matrix M, (6 n_b, 6 n_b), block diagonal, with rotations in each body's own frame."""
         return ca.diagcat(*(ca.diagcat(body.mass * ca.SX.eye(3), body.inertia) for body in self.bodies))
 
     def weight(self) -> ca.SX:
@@ -337,7 +337,7 @@ class Model(metaclass=Checked):
         return ca.densify(ca.vertcat(*(ca.vertcat(body.mass * self.gravity, ca.SX(3, 1)) for body in self.bodies)))
 
     def pushed(self, q: ca.SX, v: ca.SX, u: ca.SX) -> ca.SX:
-        """Forces and torques of the loads on points at any expressions of q and v, (6 n_b,).
+        """Forces and torques of point loads as functions of q and v, (6 n_b,).
 
         Args:
             u: inputs in the order of ``signals``, (n_u,).
@@ -353,25 +353,25 @@ class Model(metaclass=Checked):
         return total
 
     def joint(self, joint: Joint, q: ca.SX, v: ca.SX | None = None) -> JointState:
-        """One joint at any expressions of q and v, at rest without v."""
+        """Kinematics of one joint as functions of q and v; v defaults to zero."""
         return JointState(joint, self.moving(joint.parent, q, v), self.moving(joint.child, q, v))
 
     def displacements(self, q: ca.SX) -> ca.SX:
-        """Coordinates of all joints at any expression of q, angles in (−π, π], (n_s,)."""
+        """Coordinates of all joints as functions of q, angles in (−π, π], (n_s,)."""
         return stacked(self.joint(joint, q).displacement for joint in self.joints)
 
     def rates(self, q: ca.SX, v: ca.SX) -> ca.SX:
-        """Slip rates of all joints at any expressions of q and v, (n_s,)."""
+        """Rates of all joint coordinates as functions of q and v, (n_s,)."""
         return stacked(self.joint(joint, q, v).rates for joint in self.joints)
 
     def contact(self, contact: Contact, q: ca.SX) -> ca.SX:
-        """The point of a contact in the frame of its plane at any expression of q: (gap, x, y), (3,) [m]."""
+        """Position of a contact point in the frame of its plane as a function of q: (gap, x, y), (3,) [m]."""
         point, plane = (self.moving(side, q) for side in (contact.point, contact.plane))
         along = plane.axes.T @ (point.origin - plane.origin)
         return ca.vertcat(along[2], along[0], along[1])
 
     def moving(self, frame: Frame, q: ca.SX, v: ca.SX | None = None) -> MovingFrame:
-        """A frame in the world at any expressions of q and v, at rest without v."""
+        """A frame in the world as a function of q and v; v defaults to zero."""
         if frame.body is GROUND:
             return MovingFrame.grounded(frame)
         drift, omega = (ca.SX(3, 1), ca.SX(3, 1)) if v is None else self.twist(frame.body, v)

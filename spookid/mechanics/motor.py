@@ -113,7 +113,7 @@ class Motor(metaclass=Checked):
 
     @property
     def input(self) -> Input:
-        """Its signal, and how that acts."""
+        """Input signal of the motor, with delay and hold."""
         return Input(self.signal, self.delay, self.hold)
 
     @property
@@ -146,7 +146,7 @@ class Motor(metaclass=Checked):
         return self.shaft_inertia + self.ratio**2 * self.rotor_inertia
 
     def impulse(self, step: ca.SX, u: ca.SX, rate: ca.SX, change: ca.SX) -> ca.SX:
-        """Along the coordinate over a step [N m s or N s].
+        """Impulse of the motor along the coordinate over a step [N m s or N s].
 
         Args:
             rate: rate of the coordinate.
@@ -155,6 +155,6 @@ class Motor(metaclass=Checked):
         return step * (self.effort(u) - self.damping * rate) - self.inertia * change
 
     def expressions(self) -> list[ca.SX]:
-        """All that may hold a Parameter."""
+        """All expressions that may contain a Parameter."""
         own = [self.gain, self.shaft_inertia, self.ratio, self.rotor_inertia, self.offset, self.delay]
         return own + [value for value in (self.torque_constant, self.resistance) if value is not None]

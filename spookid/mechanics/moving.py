@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class MovingFrame:
-    """A frame in the world, on a body in some state; all CasADi expressions."""
+    """Frame of a body in the world at a symbolic state, as CasADi expressions."""
 
     frame: Frame
     center: ca.SX
@@ -45,12 +45,12 @@ class MovingFrame:
 
     @property
     def is_fixed(self) -> bool:
-        """True if it is on the ground."""
+        """True if the frame is on the ground."""
         return self.frame.body is GROUND
 
     @cached_property
     def body_axes(self) -> ca.SX:
-        """Axes of its body, columns of (3, 3)."""
+        """Axes of the frame's body in the world, columns of (3, 3)."""
         return ca.SX.eye(3) if self.is_fixed else rotations.matrix(self.attitude)
 
     @cached_property
@@ -60,7 +60,7 @@ class MovingFrame:
 
     @cached_property
     def axes(self) -> ca.SX:
-        """Columns x, y, z, (3, 3)."""
+        """Axes of the frame in the world, columns x, y, z of (3, 3)."""
         return self.frame.axes if self.is_fixed else self.body_axes @ self.frame.axes
 
     @property
@@ -85,7 +85,7 @@ class MovingFrame:
         return own if self.is_fixed else rotations.multiply(self.attitude, own)
 
     def orientation_in(self, other: MovingFrame) -> ca.SX:
-        """Unit quaternion that turns ``other`` into it, in the axes of ``other``, (4,)."""
+        """Unit quaternion of the rotation from ``other`` to this frame, in the axes of ``other``, (4,)."""
         return rotations.multiply(rotations.conjugate(other.orientation), self.orientation)
 
     @cached_property
@@ -94,7 +94,7 @@ class MovingFrame:
         return self.drift + self.body_axes @ ca.cross(self.omega, self.frame.at)
 
     def carried(self, force: ca.SX, torque: ca.SX) -> ca.SX:
-        """A force at the origin and a torque, both in the world, along the twist of the body, (6,)."""
+        """Convert a force at the origin and a torque, both in the world, to the twist coordinates of the body, (6,)."""
         inside = self.body_axes.T @ force
         return ca.vertcat(force, self.body_axes.T @ torque + ca.cross(self.frame.at, inside))
 
@@ -105,16 +105,16 @@ class MovingFrame:
 
     @cached_property
     def twist(self) -> ca.SX:
-        """Velocity of its body, (6,): linear in the world, and angular in the body's frame."""
+        """Velocity of the frame's body, (6,): linear in the world, angular in the body's frame."""
         return ca.vertcat(self.drift, self.omega)
 
     @cached_property
     def basis(self) -> ca.SX:
-        """∂(pose)/∂t = basis twist, (7, 6)."""
+        """Matrix from the body's twist to the time derivative of its pose, (7, 6)."""
         return ca.diagcat(ca.SX.eye(3), rotations.tangent(self.attitude))
 
     def in_symbols(self) -> MovingFrame:
-        """The same frame on a body in a state of fresh symbols; itself if it is on the ground."""
+        """The same frame on a body with new state symbols; unchanged if it is on the ground."""
         if self.is_fixed:
             return self
         sizes = {"center": 3, "attitude": 4, "drift": 3, "omega": 3}
@@ -122,7 +122,7 @@ class MovingFrame:
 
 
 def anywhere(frame: Frame, i: int) -> MovingFrame:
-    """A frame on a body in a state of numbers, none of them special and others for every i; the ground stays."""
+    """Frame on a body in a generic numerical state, different for every i; frames on the ground stay."""
     if frame.body is GROUND:
         return MovingFrame.grounded(frame)
     numbers = np.sin(np.arange(1, 14) * (i + 1.3))
@@ -131,7 +131,7 @@ def anywhere(frame: Frame, i: int) -> MovingFrame:
 
 
 def angle_about_x(a: MovingFrame, b: MovingFrame) -> ca.SX:
-    """From y of a to y of b, in (−π, π]."""
+    """Angle about x from y of frame a to y of frame b, in (−π, π]."""
     return ca.atan2(ca.dot(a.z, b.y), ca.dot(a.y, b.y))
 
 
@@ -144,7 +144,7 @@ def rate(expression: ca.SX, frames: Sequence[MovingFrame]) -> ca.SX:
 
 
 def inserted(expression: ca.SX, symbols: Sequence[MovingFrame], frames: Sequence[MovingFrame]) -> ca.SX:
-    """An expression of frames in symbols at other frames."""
+    """Substitute other frames into an expression of symbolic frames."""
     pairs = [(s, f) for s, f in zip(symbols, frames, strict=True) if not s.is_fixed]
     old = [part for s, _ in pairs for part in (s.pose, s.twist)]
     new = [ca.densify(part) for _, f in pairs for part in (f.pose, f.twist)]
@@ -156,7 +156,7 @@ _APART = np.sqrt(np.finfo(float).eps)  # largest violation, and difference of po
 
 
 def check_joint(joint: Joint, what: str) -> None:
-    """Refuse a joint whose methods fail, have other sizes than they must, or contradict each other."""
+    """Refuse a joint whose methods fail, return wrong sizes, or contradict each other."""
     there, still = _there(joint), ca.SX(3, 1)
     with evaluating(f"{what}: transform"):
         found: Any = joint.transform(ca.SX(ca.DM(there)))
@@ -201,7 +201,7 @@ def check_joint(joint: Joint, what: str) -> None:
 
 
 def written(joint: Joint) -> list[ca.SX]:
-    """What a joint's methods give in a state of numbers: all of them that may hold a Parameter."""
+    """Results of a joint's methods in a numerical state: all expressions that may contain a Parameter."""
     a, b, there = anywhere(joint.parent, 0), anywhere(joint.child, 1), ca.SX(ca.DM(_there(joint)))
     return list(map(ca.SX, (joint.violation(a, b), joint.position(a, b), joint.rates(a, b), *joint.transform(there))))
 

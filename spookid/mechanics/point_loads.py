@@ -19,7 +19,7 @@ from spookid.parameter import symbolic
 
 
 class PointLoad(metaclass=Checked):
-    """Forces and torques at frames of bodies, in the axes of the world; the base of those that you write. A spring:
+    """Base class of forces and torques at frames of bodies, in world axes. A spring:
 
     >>> class Spring(PointLoad):
     ...     def __init__(self, a, b, stiffness):
@@ -107,7 +107,7 @@ class PointLoad(metaclass=Checked):
         return of_frames + [part for wrench in self.wrenches(at, inputs) for part in wrench]
 
     def on(self, frames: Iterable[Frame]) -> PointLoad:
-        """The same load on other frames."""
+        """Copy of the load on other frames."""
         other = copy(self)
         object.__setattr__(other, "frames", tuple(frames))
         object.__setattr__(other, "place", self.place)
@@ -148,7 +148,7 @@ class SpringDamper(PointLoad):
 
 
 class PointDrag(PointLoad):
-    """Drag of a point through a medium at rest: −c v − d |v| v of the velocity v of a frame's origin.
+    """Drag −c v − d |v| v of a point with velocity v in a medium at rest.
 
     >>> flown = Model([rod], [hinge], loads=[PointDrag(rod.frame(), quadratic=0.01)], gravity=gravity(9.81))
 
@@ -221,7 +221,7 @@ class PointTorque(_Given):
 
 
 class Propeller(PointLoad):
-    """A propeller that blows along the x axis of a frame: thrust k u, and a moment −c k u about that axis.
+    """Propeller along the x axis of a frame: thrust k u, and a moment −c k u about that axis.
 
     ::
 
@@ -251,5 +251,5 @@ class Propeller(PointLoad):
 
 
 def size(vector: ca.SX) -> ca.SX:
-    """|x|, with a slope where it is zero."""
+    """Norm |x|, differentiable at zero."""
     return ca.sqrt(ca.sumsqr(vector) + ROUNDING**2)

@@ -37,7 +37,7 @@ UNITS = tuple({"m": "kg", "h": "kg m", "I": "kg m^2"}[name[0]] for name in PI)  
 
 @dataclass(frozen=True, eq=False)
 class Quantity:
-    """One in which forces are linear."""
+    """A quantity in which forces are linear."""
 
     name: str
     """Of a Parameter; or of a body and an entry of its π: mass, h_x = m c_x, I_xx about the body's origin."""
@@ -50,19 +50,20 @@ class Quantity:
 
 @dataclass(frozen=True, eq=False)
 class Regressor:
-    """Forces at the joints of a model, and how they follow the quantities that are free."""
+    """Joint forces of a model as a linear function of its free quantities."""
 
     model: Model
     free: Sequence[Parameter]
 
     @cached_property
     def joints(self) -> JointCoordinates:
-        """The coordinates of rows: of the joints of a spanning tree, then of free bodies."""
+        """Coordinates of the regressor's rows: joints of a spanning tree, then free bodies."""
         return JointCoordinates(self.model)
 
     @property
     def quantities(self) -> tuple[Quantity, ...]:
-        """Columns: bodies from the ground outwards, then what is left in the order of declaration."""
+        """Columns of the regressor: bodies from the ground outwards, then other quantities in the order of
+        declaration."""
         return tuple(quantity for _, quantity in self._columns)
 
     @cached_property
@@ -78,20 +79,20 @@ class Regressor:
 
     @property
     def held(self) -> tuple[str, ...]:
-        """Names of free Parameters on which forces depend in another way, or together with an input."""
+        """Names of free Parameters in which forces are nonlinear, or that multiply an input."""
         linear = {p.name for p in self._linear}
         return tuple(p.name for p in self._acting if p.name not in linear)
 
     @property
     def is_driven(self) -> bool:
-        """True if some input is multiplied by numbers that are known, if only by a prior."""
+        """True if the coefficient of some input is known or has a prior."""
         unknown = stacked(p for p in self.free if p.prior is None)
         slopes = [ca.jacobian(self._forces, u) for u in ca.vertsplit(self._u)]
         return any(slope.nnz() and not ca.depends_on(slope, unknown) for slope in slopes)
 
     def function(self, balance: Balance = "forces") -> ca.Function:
-        """(x, s, a, width, values of ``parameters``, inputs) to Y column by column (n n_c,), and w where all quantities
-        are zero, (n,); of a balance of energy the same with its two rows instead of w."""
+        """Function of (x, s, a, width, values of ``parameters``, inputs) that gives Y column by column (n n_c,), and
+        the force w at zero quantities (n,); for an energy balance its two rows instead of w."""
         rows, columns = self._rows(balance), stacked(symbol for symbol, _ in self._columns)
         found = [ca.densify(part) for part in (ca.vec(ca.jacobian(rows, columns)), rows)]
         nothing = ca.SX.zeros(columns.numel())  # rows are affine in the quantities
@@ -100,8 +101,8 @@ class Regressor:
         )
 
     def in_parameters(self, balance: Balance = "forces") -> tuple[ca.Function, tuple[Parameter, ...]]:
-        """(x, s, a, width, inputs, free, others) to the rows (n,) and their slopes with all that is ``free``, column by
-        column, and the others: Parameters that occur in them and are known."""
+        """Function of (x, s, a, width, inputs, free, others) that gives the equations (n,) and their derivatives in all
+        ``free`` values, column by column; ``others`` are known Parameters."""
         formulas = [self._pi[body][i] for body, own in self._entries.items() for i in own]
         rows = ca.substitute(self._rows(balance), self._symbols, stacked(formulas))
         free = stacked(self.free)
@@ -112,7 +113,7 @@ class Regressor:
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Those on whose values the regressor may depend, and those of what closes loops."""
+        """Parameters on which the regressor or the loop constraints may depend."""
         expressions = [self._forces, *self._tied]
         return parameters_in(expressions, "the model", ignore=[*self._motion, self._u, self._symbols])
 
@@ -245,13 +246,13 @@ class Regressor:
     # --- loops ---
 
     def ties(self) -> ca.Function:
-        """(x, s, a, width, values) to what closes loops and rolls: g (n_p,), its rate J s with that of rows on
-        velocities, (n_t,), J row by row (n, n_t), and J̇ s."""
+        """Function of (x, s, a, width, values) that gives loop and rolling constraints: g (n_p,), J s with the velocity
+        constraints (n_t,), J row by row (n, n_t), and J̇ s."""
         return ca.Function("ties", [*self._motion, stacked(self.parameters)], self._tied)
 
     @property
     def of_contacts(self) -> list[slice]:
-        """Which of the rows of ``ties`` are those of each contact that holds."""
+        """Indices in ``ties`` of the equations of each holding contact."""
         holding = self.model.holding
         before = self._tied[1].numel() - holding.count  # rows of all are counted on from those of the tree's joints
         rows = (holding.rows_of(contact) for contact in holding.contacts)
@@ -276,7 +277,8 @@ class Regressor:
 
 
 def moved(pi: ca.SX, turning: Turning, center: ca.SX) -> Wrench:
-    """Force, and torque about the body's centre of mass, that move a mass distribution with the body, linear in π."""
+    """Force and torque about the body's centre of mass that accelerate a mass distribution with the body, linear in
+    π."""
     mass, moment, inertia = pi[0], pi[1:4], inertia_matrix(pi[4:], "inertia")
     omega, pulled = turning.omega, turning.at(-center)
     force = mass * pulled + ca.cross(turning.alpha, moment) + ca.cross(omega, ca.cross(omega, moment))

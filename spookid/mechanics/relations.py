@@ -68,7 +68,7 @@ class Relation:
 
     @cached_property
     def rows(self) -> tuple[tuple[ca.SX, bool], ...]:
-        """Left side less right side of each relation, and True if it is zero, not only not positive."""
+        """Left minus right side of each relation, and True for equalities, False for inequalities."""
         found = []
         for relation in ca.vertsplit(ca.densify(ca.vec(self.expression))):
             if is_constant(relation):
@@ -86,7 +86,7 @@ class Relation:
 
 
 def bare(relation: Any, what: str) -> Relation:
-    """A relation named by what is written."""
+    """Relation named after its source text."""
     if isinstance(relation, Relation):
         return relation
     name = _written(relation) if isinstance(relation, ca.SX) else shown(relation)
@@ -107,7 +107,7 @@ def _written(relation: ca.SX) -> str:
 
 @checked
 def total_mass(bodies: Iterable[Body], mass: Any, name: str = "total mass") -> Relation:
-    """The masses of the bodies add up to a weighed total.
+    """Relation: the masses of the bodies add up to a weighed total.
 
     Args:
         bodies: some bodies, or all of a model or a robot: ``model.bodies``, ``robot.bodies.values()``.
@@ -135,7 +135,7 @@ def total_mass(bodies: Iterable[Body], mass: Any, name: str = "total mass") -> R
 def mirrored(
     left: Body | Frame, right: Body | Frame, plane: Literal["xy", "xz", "yz"] = "xz", name: str = ""
 ) -> Relation:
-    """One body is the mirror image of the other: mass, first moments and inertia, ten rows in π.
+    """Relation: one body is the mirror image of another in mass, first moments and inertia, ten equations in π.
 
     In its own frame, the right body has the inertia of the left one, with the coordinate across the plane reversed.
     With J the pseudo-inertia, J_right = R J_left R, so that first moments across the plane and the two products of

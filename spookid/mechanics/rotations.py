@@ -50,7 +50,7 @@ def multiply(a: ca.SX, b: ca.SX) -> ca.SX:
 
 
 def conjugate(e: ca.SX) -> ca.SX:
-    """e* (4,), the inverse of a unit quaternion."""
+    """Conjugate quaternion e* (4,), the inverse of a unit quaternion."""
     return ca.vertcat(e[0], -e[1:4])
 
 
@@ -69,7 +69,8 @@ def matrix(e: ca.SX) -> ca.SX:
 
 @_of(4)
 def unit_matrix(e: ca.SX) -> ca.SX:
-    """The same where e is written so that its length is one: a turn about an axis leaves ones and zeros."""
+    """Rotation matrix of a quaternion that is symbolically of unit length; zeros and ones of single-axis rotations are
+    kept."""
     whole, square = matrix(e), e * e
     whole[0, 0] = 1 - 2 * (square[2] + square[3])
     whole[1, 1] = 1 - 2 * (square[1] + square[3])
@@ -79,8 +80,8 @@ def unit_matrix(e: ca.SX) -> ca.SX:
 
 @_of((3, 3))
 def from_matrix(R: ca.SX) -> ca.SX:
-    """The quaternion of a rotation matrix (3, 3), (4,): of the four ways to it the one that divides by the largest
-    component (Shepperd, Journal of Guidance and Control 1, 1978)."""
+    """Quaternion (4,) of a rotation matrix (3, 3), by the formula that divides by its largest component (Shepperd,
+    Journal of Guidance and Control 1, 1978)."""
     m = [[R[i, j] for j in range(3)] for i in range(3)]
     squares = [
         1 + m[0][0] + m[1][1] + m[2][2],
@@ -107,7 +108,8 @@ def from_matrix(R: ca.SX) -> ca.SX:
 
 @_of(3)
 def exponential(psi: ca.SX) -> ca.SX:
-    """exp(ψ) = (cos |ψ|/2, ψ/|ψ| sin |ψ|/2), (3,) to (4,), by its series near ψ = 0 (equation 2.13)."""
+    """Quaternion exponential exp(ψ) = (cos |ψ|/2, ψ/|ψ| sin |ψ|/2), (3,) to (4,), by its series near ψ = 0 (equation
+    2.13)."""
     square = ca.dot(psi, psi)
     near = square < SERIES_BELOW
     # The branch not taken must stay finite: CasADi evaluates both.
@@ -119,34 +121,37 @@ def exponential(psi: ca.SX) -> ca.SX:
 
 @_of(4, 3)
 def plus(e: ca.SX, psi: ca.SX) -> ca.SX:
-    """e ⊞ ψ = e ⋆ exp(ψ)."""
+    """Rotation update e ⊞ ψ = e ⋆ exp(ψ)."""
     return multiply(e, exponential(psi))
 
 
 @_of(3)
 def cayley(psi: ca.SX) -> ca.SX:
-    """(1, ψ/2)/√(1 + |ψ|²/4), (3,) to (4,): agrees with exp(ψ) to second order, and is smooth without a branch."""
+    """Cayley map (1, ψ/2)/√(1 + |ψ|²/4), (3,) to (4,): equal to exp(ψ) to second order, and smooth without case
+    distinctions."""
     half = psi / 2
     return ca.vertcat(1, half) / ca.sqrt(1 + ca.dot(half, half))
 
 
 @_of(3)
 def cayley_tangent(psi: ca.SX) -> ca.SX:
-    """T, (3, 3), with cayley(ψ + dψ) = cayley(ψ) ⋆ exp(T dψ) to first order: (1 − [ψ/2]×)/(1 + |ψ|²/4)."""
+    """Tangent T, (3, 3), of the Cayley map: cayley(ψ + dψ) = cayley(ψ) ⋆ exp(T dψ) to first order, T = (1 − [ψ/2]×)/(1
+    + |ψ|²/4)."""
     half = psi / 2
     return (ca.SX.eye(3) - ca.skew(half)) / (1 + ca.dot(half, half))
 
 
 @_of(4, 4)
 def minus(e1: ca.SX, e0: ca.SX) -> ca.SX:
-    """e₁ ⊟ e₀ ≈ 2 s v of e₀* ⋆ e₁ (equation 3.24): smooth, exact to third order, blind to the quaternion's sign."""
+    """Rotation difference e₁ ⊟ e₀ ≈ 2 s v of e₀* ⋆ e₁ (equation 3.24): smooth, exact to third order, independent of the
+    sign of the quaternions."""
     difference = multiply(conjugate(e0), e1)
     return 2 * difference[0] * difference[1:4]
 
 
 @_of(4)
 def logarithm(e: ca.SX) -> ca.SX:
-    """log(e), the rotation vector of the short way round, (4,) to (3,), by its series near the identity.
+    """Rotation vector log(e) of the smaller angle, (4,) to (3,), by its series near the identity.
 
     It is blind to the quaternion's sign; its derivative ends at half a turn.
     """
@@ -160,19 +165,19 @@ def logarithm(e: ca.SX) -> ca.SX:
 
 @_of(4, 4)
 def difference(e1: ca.SX, e0: ca.SX) -> ca.SX:
-    """e₁ ⊟ e₀ = log(e₀* ⋆ e₁), exactly."""
+    """Exact rotation difference e₁ ⊟ e₀ = log(e₀* ⋆ e₁)."""
     return logarithm(multiply(conjugate(e0), e1))
 
 
 @_of(4)
 def tangent(e: ca.SX) -> ca.SX:
-    """∂(e ⊞ ψ)/∂ψ at ψ = 0, (4, 3): the map ψ̇ ↦ e ⋆ (0, ψ̇/2) (equation D.12)."""
+    """Tangent matrix ∂(e ⊞ ψ)/∂ψ at ψ = 0, (4, 3): the map ψ̇ ↦ e ⋆ (0, ψ̇/2) (equation D.12)."""
     s, x, y, z = ca.vertsplit(e)
     return 0.5 * ca.blockcat([[-x, -y, -z], [s, -z, y], [z, s, -x], [-y, x, s]])
 
 
 def wrapped(angle: ca.SX) -> ca.SX:
-    """The same angle in [−π, π], both ends being themselves, by whole turns: an arc tangent of sine and cosine would
-    take as long as the rest of a residual, and hide that derivatives are those of the angle."""
+    """Wrap an angle to [−π, π] by whole turns. This is faster than an arc tangent of sine and cosine, and keeps the
+    derivatives of the angle."""
     turn = 2 * math.pi
     return angle - turn * ca.sign(angle) * ca.ceil(ca.fabs(angle) / turn - 0.5)

@@ -71,7 +71,7 @@ class DCDrive:
         return self.torque_constant * limited(current, self.current_limit, share)
 
     def expressions(self) -> list[ca.SX]:
-        """All that may hold a Parameter."""
+        """All expressions that may contain a Parameter."""
         values = (getattr(self, name) for name in _NUMBERS)
         return [value for value in values if isinstance(value, ca.SX)]
 
@@ -217,7 +217,7 @@ class Servo(Load):
         return given.get("enabled", ca.SX(1)) * limited(total, self.limit, self.rounding)
 
     def expressions(self, coordinates: int = 0) -> list[ca.SX]:
-        """All that may hold a Parameter."""
+        """All expressions that may contain a Parameter."""
         own = [*self.values.values(), *([] if self.limit is None else [self.limit])]
         return own + ([] if self.drive is None else self.drive.expressions())
 

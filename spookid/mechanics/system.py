@@ -24,7 +24,8 @@ from spookid.parameter import Parameter
 
 
 class System(ABC):
-    """A mechanism in coordinates q with n rates v, m constraint equations and the remaining degrees of freedom."""
+    """Base class of a mechanism in coordinates q with n rates v, m constraint equations and the remaining degrees of
+    freedom."""
 
     @property
     @abstractmethod
@@ -34,7 +35,7 @@ class System(ABC):
     @property
     @abstractmethod
     def manifold(self) -> Manifold:
-        """The space of q; rates and accelerations are in its tangent."""
+        """Manifold of q; rates and accelerations are in its tangent space."""
 
     @property
     @abstractmethod
@@ -44,21 +45,22 @@ class System(ABC):
     @property
     @abstractmethod
     def independent(self) -> tuple[int, ...]:
-        """Numbers of the independent rates, one for each degree of freedom; of flat coordinates, if there are
-        constraints."""
+        """Indices of the independent rates, one for each degree of freedom; for constrained systems in flat coordinates
+        only."""
 
     @property
     @abstractmethod
     def actuated(self) -> tuple[str, ...]:
-        """Names of the efforts that inverse dynamics may ask for, (n_a,)."""
+        """Names of the efforts that inverse dynamics can compute, (n_a,)."""
 
     @abstractmethod
     def mass(self, q: ca.SX) -> ca.SX:
-        """M, symmetric and positive definite, (n, n)."""
+        """Mass matrix M, symmetric and positive definite, (n, n)."""
 
     @abstractmethod
     def force(self, q: ca.SX, v: ca.SX, u: ca.SX) -> ca.SX:
-        """Q: loads, inputs, weight, and velocity products: all but M a and reactions, (n,)."""
+        """Generalized force Q of loads, inputs, weight and velocity products: everything except M a and reactions,
+        (n,)."""
 
     @abstractmethod
     def constraint(self, q: ca.SX) -> ca.SX:
@@ -70,18 +72,18 @@ class System(ABC):
 
     @abstractmethod
     def expressions(self) -> list[ca.SX]:
-        """All that may hold a Parameter."""
+        """All expressions that may contain a Parameter."""
 
     def constraint_jacobian(self, q: ca.SX) -> ca.SX:
-        """Φ_q, (m, n), in the tangent space of q, which is a symbol."""
+        """Constraint Jacobian Φ_q, (m, n), in the tangent space of the symbol q."""
         return jacobian(self.constraint(q), q, self.manifold)
 
     def constraint_rate(self, q: ca.SX, v: ca.SX) -> ca.SX:
-        """Φ_q v, (m,); q is a symbol (2)."""
+        """Constraint velocity Φ_q v, (m,), with the symbol q (2)."""
         return ca.jtimes(self.constraint(q), q, self._flow(q, v))
 
     def constraint_acceleration(self, q: ca.SX, v: ca.SX, a: ca.SX) -> ca.SX:
-        """Φ_q a + Φ̇_q v, (m,); q and v are symbols (3)."""
+        """Constraint acceleration Φ_q a + Φ̇_q v, (m,), with the symbols q and v (3)."""
         rate = self.constraint_rate(q, v)
         return ca.jtimes(rate, q, self._flow(q, v)) + ca.jtimes(rate, v, ca.densify(a))
 

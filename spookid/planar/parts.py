@@ -148,7 +148,7 @@ class Spring(PlanarLoad):
 
 
 def rubbed(rate: ca.SX, v: ca.SX, law: Any, what: str) -> ca.SX:
-    """What friction of a law's ``viscous``, ``coulomb`` and ``width`` adds to Q, (n,)."""
+    """Contribution of friction with ``viscous``, ``coulomb`` and ``width`` to Q, (n,)."""
     slip = rate @ v
     total = law.viscous * slip
     if not is_zero(law.coulomb):
@@ -162,7 +162,7 @@ def rubbed(rate: ca.SX, v: ca.SX, law: Any, what: str) -> ca.SX:
 
 
 def check_disturbance(size: float | None, what: str) -> None:
-    """Raise ProblemError for a size of a random force that is no number, or negative."""
+    """Raise ProblemError if a process-noise intensity is not a number, or negative."""
     if size is not None and not 0 <= size < math.inf:
         raise ProblemError(f"{what}: `disturbance` is {shown(size)}; give a number from 0 on, or None")
 
@@ -174,7 +174,7 @@ def _check_links(links: tuple[Any, ...], what: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class PlanarConstraint(Part):
-    """One row Φ = 0; the base of every kind."""
+    """Base class of planar constraints, each one equation Φ = 0."""
 
     name: str
 

@@ -140,7 +140,7 @@ class Finding(Listed):
 
     @property
     def doubts(self) -> bool:
-        """True if it makes estimates and their errors meaningless."""
+        """True if the finding makes estimates and standard errors meaningless."""
         return KINDS.get(self.code, _NOTE).doubts
 
     @property
@@ -150,7 +150,7 @@ class Finding(Listed):
 
 
 def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Each once and by rank, otherwise as they come, without those that another one explains."""
+    """Sort findings by rank, without duplicates and without those that another one explains."""
     found = dict.fromkeys(findings)
     explained = {code for one in found if one.code in KINDS for code in KINDS[one.code].explains}
     kept = [one for one in found if one.code not in explained]

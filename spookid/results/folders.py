@@ -33,7 +33,7 @@ OLDEST = 1
 
 
 def marker_document(problem: str, **facts: Any) -> Tree:
-    """What the marker of every folder holds: its schema, the problem, its own facts, and versions."""
+    """Content of the marker file of a result folder: schema, problem, further facts, and versions."""
     return {"schema": SCHEMA, "problem": problem, **facts, "versions": versions()}
 
 
@@ -43,17 +43,17 @@ def versions() -> dict[str, str]:
 
 
 def plain_tree(tree: Mapping[str, Any]) -> Tree:
-    """A tree of dataclasses, arrays and others in Python's own types; numbers that are not finite stay as they are."""
+    """Convert a tree of dataclasses, arrays and others to Python's own types; nonfinite numbers are kept."""
     return dict(msgspec.to_builtins(tree, enc_hook=_numbers))
 
 
 def json(tree: Mapping[str, Any]) -> bytes:
-    """Indented, with null for numbers that are not finite."""
+    """Format as indented JSON, with null for nonfinite numbers."""
     return msgspec.json.format(msgspec.json.encode(tree, enc_hook=_numbers), indent=1) + b"\n"
 
 
 def with_nan(node: Any, but: Collection[str] = ()) -> Any:
-    """The content of JSON with NaN instead of null, except below the keys ``but``."""
+    """Replace null by NaN in the content of JSON, except below the keys ``but``."""
     if isinstance(node, Mapping):
         kept = {key for key, value in node.items() if key in but and not isinstance(value, Mapping)}
         return {key: value if key in kept else with_nan(value, but) for key, value in node.items()}
@@ -83,7 +83,7 @@ _EARLIER = re.compile(
 
 @contextmanager
 def reading(path: Path, remedy: str) -> Iterator[Path]:
-    """Turn what goes wrong while ``path`` is read and understood into one sentence with its remedy."""
+    """Convert exceptions while ``path`` is read into one sentence with a remedy."""
     try:
         yield path
     except ProblemError:
@@ -97,8 +97,8 @@ def reading(path: Path, remedy: str) -> Iterator[Path]:
 
 
 def read_marker(path: Path, again: str) -> Tree:
-    """Content of the file that marks a folder of results; a ProblemError, with what makes it anew, if it cannot be read
-    or has a schema that this version does not know."""
+    """Read the marker file of a result folder; a ProblemError, with the command that recreates the folder, if it is
+    unreadable or has an unknown schema."""
     with reading(path, again):
         tree = msgspec.json.decode(regular(path).read_bytes(), type=dict[str, Any])
         number, _ = tree["schema"], tree["problem"]
@@ -111,8 +111,9 @@ def read_marker(path: Path, again: str) -> Tree:
 
 
 def check_target(directory: AnyPath, marker: str) -> Path:
-    """The real path of a folder that may be replaced: nothing, an empty folder, or an earlier one of the same kind is
-    there. What runs that were killed have left is cleared, and an earlier folder that was moved aside comes back."""
+    """Check that a folder may be replaced, and return its real path: it must not exist, be empty, or contain an earlier
+    result of the same kind. Leftovers of killed runs are removed, and an earlier folder that was moved aside is
+    restored."""
     place = Path(directory).resolve()
     for part in abandoned(place, "part"):
         remove(part)
@@ -129,8 +130,8 @@ def check_target(directory: AnyPath, marker: str) -> Path:
 
 
 def check_continued(directory: AnyPath, marker: str) -> Path:
-    """The real path of a folder in which work of a kind may begin or continue, whatever else is in it: nothing, an
-    empty folder, or an earlier one with the same marker is there. Raises ProblemError otherwise."""
+    """Check that work may begin or continue in a folder, and return its real path: it must not exist, be empty, or have
+    the same marker. Raises ProblemError otherwise."""
     target = Path(directory).resolve()  # through links: what is replaced is the folder, not the link to it
     parent = _check_place(target, directory)
     if any((parent / marker).exists() for marker in markers()):
@@ -167,7 +168,7 @@ def _is_ours(marker: Path) -> bool:
 
 
 def foreign(folder: Path) -> list[str]:
-    """Names of what is in a folder of results and was not written by spookid."""
+    """Names of files in a result folder that spookid did not write."""
     ours: set[str] = set()
     for marker in markers():
         if _is_ours(folder / marker):
@@ -178,8 +179,9 @@ def foreign(folder: Path) -> list[str]:
 
 
 def save(directory: AnyPath, files: Mapping[str, Content]) -> None:
-    """Write a folder of files whole or not at all; the first file is its marker, a tree. It is built beside and
-    renamed; what was there is put back if that fails, and files that spookid did not write move to the new one."""
+    """Write a folder of files, complete or not at all; the first file is its marker, a tree. The folder is built beside
+    the target and renamed; on failure the previous one is restored. Files that spookid did not write move to the new
+    folder."""
     marker = next(iter(files))
     target = check_target(directory, marker)
     part = beside(target, "part")
@@ -198,19 +200,19 @@ def save(directory: AnyPath, files: Mapping[str, Content]) -> None:
 
 
 def check_file(path: Path) -> None:
-    """Refuse what no file can be written to, before there is something to lose."""
+    """Refuse a path to which no file can be written, before any work is lost."""
     if path.is_dir():
         raise ProblemError(f"{path} is a folder; give the name of a file in it")
     _check_place(path.resolve(), path)
 
 
 def write(path: Path, content: Content) -> None:
-    """Write a file whole or not at all, replacing an existing one; a ProblemError if the disk refuses."""
+    """Write a file, complete or not at all, replacing an existing one; a ProblemError if the disk refuses."""
     write_all({path: content})
 
 
 def write_all(files: Mapping[Path, Content], before: Callable[[], object] = lambda: None) -> None:
-    """Write files whole or not at all, together.
+    """Write several files, all or none.
 
     Args:
         before: called when all are ready, just before they take their places in their order; no other command of ours
@@ -234,13 +236,13 @@ def write_all(files: Mapping[Path, Content], before: Callable[[], object] = lamb
 
 
 def embedded(path: Path) -> str:
-    """A picture as an address that holds all of it."""
+    """Encode a picture as a data URL."""
     with reading(path, "remove it or write it again"):
         return f"data:image/{path.suffix[1:]};base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
 
 
 def make(folder: Path, fill: Callable[[Path], object]) -> None:
-    """Make a new folder whole or not at all, which ``fill`` writes the files of; errors as of `write_all`."""
+    """Make a new folder, complete or not at all, whose files ``fill`` writes; errors as of `write_all`."""
     part = beside(folder.resolve(), "part")
     try:
         part.mkdir(parents=True)

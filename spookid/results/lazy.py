@@ -40,7 +40,7 @@ class Clock:
 
 
 class Lazy(Generic[T]):
-    """A value that ``make`` computes when it is first asked for."""
+    """A value that ``make`` computes when it is first used."""
 
     def __init__(self, make: Callable[[], T], clock: Clock) -> None:
         self._make: Callable[[], T] | None = make
@@ -58,7 +58,7 @@ class Lazy(Generic[T]):
             return self._value
 
     def get_or(self, other: T) -> T:
-        """The value, or another one if it cannot be computed; the field that holds it reports that."""
+        """Return the value, or a substitute if it cannot be computed; the field itself reports the failure."""
         try:
             return self.get()
         except Exception:
@@ -88,30 +88,31 @@ class _Field:
 
 
 def lazy(*default: Any, **missing: Any) -> Any:
-    """A field of a ``LazyRecord`` that may be given as a ``Lazy`` value, with a default or without, and with what it
-    holds in a computed record if its value cannot be computed, ``missing=value``."""
+    """Declare a field of a ``LazyRecord`` that may be a ``Lazy`` value, with or without a default, and with the value
+    ``missing`` if it cannot be computed."""
     return _Field(*default, **missing)
 
 
 def untold(name: str, error: Exception) -> Finding:
-    """That a field could not be computed."""
+    """Finding that a field could not be computed."""
     kind = "" if isinstance(error, ProblemError) else f"{type(error).__name__}: "
     reason = (str(error).strip().splitlines() or [""])[-1]  # CasADi's last line says what it is
     return Finding("result.incomplete", (name,), effect=f"The result's {name} could not be computed: {kind}{reason}")
 
 
 class LazyRecord:
-    """A dataclass some of whose fields may be lazy."""
+    """Base class of dataclasses with fields that are computed when first used."""
 
     def changed(self, **changes: Any) -> Self:
-        """A copy with other values of some fields. What is lazy stays so, and is computed once for all copies."""
+        """Return a copy with other values of some fields. Lazy fields stay lazy and are computed once for all
+        copies."""
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__ | changes)
         return copy
 
     def settled(self) -> Self:
-        """Itself, with nothing lazy left. A field that cannot be computed becomes what it is declared to be then, and
-        ``findings`` say so: all else is not lost with it. If it is asked for alone, or not declared so, it raises.
+        """Compute all lazy fields and return the record. A field that cannot be computed gets its declared substitute,
+        and ``findings`` report it. A field without a substitute, or used alone, raises.
         """
         failed = []
         for name in self.__dict__:

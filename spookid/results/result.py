@@ -158,7 +158,7 @@ class Times(Listed):
 
     @property
     def total(self) -> float:
-        """What the user has waited, reading and writing of files left out."""
+        """Total time of the solve, without reading and writing of files [s]."""
         return self.build + self.compile + self.solve + self.analysis + self.other
 
     def __add__(self, other: Times) -> Times:
@@ -259,7 +259,7 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
 
     @property
     def message(self) -> str:
-        """End of the solve, and a remedy."""
+        """How the solve ended, with a remedy if it failed."""
         found = [self.status.advice.removesuffix(".")]
         if self.status in (Status.MAX_ITERATIONS, Status.STALLED):
             found += self._causes()
@@ -283,7 +283,7 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
 
     @property
     def no_answer(self) -> str:
-        """Why its estimates are no answer, in words that follow "is"; empty if they are one."""
+        """Reason why the estimates are not valid, in words that follow "is"; empty if they are valid."""
         if self.status is not Status.CONVERGED:
             return f"not converged ({self.status.value})"
         return "contradicted by the data" if self.contradicted else ""
@@ -294,7 +294,7 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
         return tuple(finding.text for finding in self.findings)
 
     def with_findings(self, more: Callable[[], Iterable[Finding]]) -> Self:
-        """A copy with further findings, which are made when findings are asked for."""
+        """Return a copy with further findings, which are computed when findings are first used."""
         clock = next(iter(self.clocks), Clock())
         return self.changed(findings=Lazy(lambda: ranked([*self.findings, *more()]), clock))
 
@@ -333,8 +333,7 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
         declared = parameters_in([e], "the expression")
         if recording is None and (own := [p for p in declared if p.per and p.name not in self.parameters]):
             raise ProblemError(
-                f"the expression contains {own[0].name!r}, which has a value for each recording; choose one with "
-                "recording="
+                f"the expression contains {own[0].name!r}, which differs by recording; choose one with recording="
             )
         if recording is not None and (own := [p for p in declared if p.per]):
             e = ca.substitute(e, ca.vertcat(*own), ca.vertcat(*(p.of(recording) for p in own)))
@@ -379,7 +378,7 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
         return [{"parameter": p.name, **{n: getattr(p, n) for n in names}} for p in self.parameters.values()]
 
     def plot(self, name: str = "fit") -> Figure:
-        """A Matplotlib figure, which a notebook shows.
+        """Return a Matplotlib figure of the fit, which a notebook shows.
 
         Args:
             name: ``"fit"``: measured and estimated signals; ``"convergence"``: costs and parameters by iteration;

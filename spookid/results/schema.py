@@ -104,7 +104,7 @@ class _Known(msgspec.Struct):
 
 
 def document(solution: Solution) -> Tree:
-    """Content of ``solution.json``: all but the arrays; every number is finite or None."""
+    """Content of ``solution.json``: everything except arrays; every number is finite or None."""
     s, sensitivities = solution, solution.sensitivities
     tree = {
         "schema": SCHEMA,
@@ -223,7 +223,7 @@ def _restored(tree: Tree) -> Tree:
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """What ``solution.json`` holds of a Solution."""
+    """The part of a Solution that ``solution.json`` contains."""
 
     schema: int
     answer: Any
@@ -233,7 +233,7 @@ class Head:
 
 
 def head_of(tree: Tree) -> Head:
-    """From the content of ``solution.json``, changed on the way."""
+    """Read a head from the content of ``solution.json``, which is modified."""
     whole = _restored(tree)
     if whole["dynamics"] not in ("estimated", "hard", "weight"):
         raise ValueError(f"its dynamics are {whole['dynamics']!r}")
@@ -252,7 +252,7 @@ def head_of(tree: Tree) -> Head:
 
 
 def motions_of(head: Head, arrays: Arrays) -> Tree:
-    """Trajectories, process noise and measured poses, with the content of ``trajectory.npz``."""
+    """Read trajectories, process noise and measured poses from the content of ``trajectory.npz``."""
     count = range(len(head.recordings))
     if head.schema == 1:  # at first only samples at the steps counted
         arrays = {**{f"samples_{i}": np.isfinite(arrays[f"observed_{i}"]).astype(float) for i in count}, **arrays}
@@ -270,7 +270,7 @@ def motions_of(head: Head, arrays: Arrays) -> Tree:
 
 
 def solution_of(head: Head, motions: Tree, arrays: Arrays) -> Solution:
-    """With the content of ``sensitivities.npz``: the Solution that `document` described."""
+    """Build the Solution that `document` described, with the content of ``sensitivities.npz``."""
     return Solution(
         **msgspec.structs.asdict(head.answer),
         **motions,

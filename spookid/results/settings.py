@@ -16,7 +16,7 @@ DYNAMICS: tuple[Dynamics, ...] = get_args(Dynamics)
 
 
 class DynamicsAndFriction:
-    """Of whatever has ``dynamics`` ("estimated", "hard" or "weight") and a form of ``friction``."""
+    """Mixin of classes with ``dynamics`` ("estimated", "hard" or "weight") and a form of ``friction``."""
 
     if TYPE_CHECKING:
 
@@ -38,27 +38,27 @@ class DynamicsAndFriction:
 
     @property
     def holds_dynamics(self) -> bool:
-        """True if that weight is infinite."""
+        """True if the given weight is infinite."""
         return self.dynamics == "hard"
 
     @property
     def rubs_smoothly(self) -> bool:
-        """True if dry friction is a smooth law, so that what sticks creeps."""
+        """True if dry friction is a smooth law, with which sticking joints creep."""
         return self.friction == "smooth"
 
     @property
     def sticks_exactly(self) -> bool:
-        """True if what sticks stands still, by a law of equations."""
+        """True if sticking joints rest exactly, by equations with an active set."""
         return self.friction == "exact"
 
     @property
     def sticks_in_pairs(self) -> bool:
-        """True if it is stated as complementarity."""
+        """True if dry friction is formulated as complementarity."""
         return self.friction == "mpcc"
 
 
 class Estimator:
-    """Of whatever has an ``estimator`` ("noise", "hard" or "auto")."""
+    """Mixin of classes with an ``estimator`` ("noise", "hard" or "auto")."""
 
     if TYPE_CHECKING:
 
@@ -67,7 +67,7 @@ class Estimator:
 
     @property
     def is_hard(self) -> bool:
-        """True if the motion is taken for undisturbed."""
+        """True for deterministic dynamics, without process noise."""
         return self.estimator == "hard"
 
     @property
@@ -77,5 +77,5 @@ class Estimator:
 
     @property
     def chooses_estimator(self) -> bool:
-        """True if the data choose between the two."""
+        """True if the data choose between both estimators."""
         return self.estimator == AUTO

@@ -19,7 +19,7 @@ _SLOWER = (1, 2, 5, 10, 20, 50, 100)
 
 
 class Motion(Protocol):
-    """Signals of one recording, measured and as a model has them; N steps, n_o signals. A Trajectory is one."""
+    """Measured and modelled signals of one recording; N steps, n_o signals. A Trajectory is one."""
 
     @property
     def name(self) -> str: ...
@@ -38,12 +38,12 @@ class Motion(Protocol):
 
 
 def misfit(motion: Motion, column: int) -> Array:
-    """Measured less modelled values of one signal, (N,), NaN where a sample is missing."""
+    """Residual of one signal, (N,), NaN where a sample is missing."""
     return motion.observed[:, column] - motion.predicted[:, column]
 
 
 class Sampled(Motion, Protocol):
-    """What a Trajectory knows of samples between the steps, too."""
+    """Residuals of the samples between the steps of a Trajectory."""
 
     @property
     def samples(self) -> Array: ...
@@ -54,7 +54,7 @@ class Sampled(Motion, Protocol):
 
 
 def rms_of_samples(motions: Sequence[Sampled], column: int) -> float:
-    """Root mean square of the errors of all samples of a signal; of those at the steps where no others are known."""
+    """Root mean square residual of all samples of a signal, or of those at the steps if no others are known."""
     total, count = 0.0, 0.0
     for motion in motions:
         if motion.squares is None:
@@ -68,7 +68,7 @@ def rms_of_samples(motions: Sequence[Sampled], column: int) -> float:
 
 
 def largest_of_samples(motions: Sequence[Sampled], column: int) -> float:
-    """Largest error of all samples of a signal, likewise; NaN if there are none."""
+    """Largest residual of all samples of a signal, or of those at the steps; NaN if there are none."""
     found = []
     for motion in motions:
         if motion.largest is None:
@@ -81,19 +81,19 @@ def largest_of_samples(motions: Sequence[Sampled], column: int) -> float:
 
 
 def rms(values: Array) -> float:
-    """Root mean square of the finite ones; NaN if there are none."""
+    """Root mean square of the finite values; NaN if there are none."""
     finite = values[np.isfinite(values)]
     return float(np.sqrt(np.mean(finite**2))) if finite.size else math.nan
 
 
 def slowness(duration: float) -> int:
-    """How many times slower than it was a motion of so many seconds is shown; 1 is real time."""
+    """Slow-motion factor for a motion of so many seconds; 1 is real time."""
     return next((slower for slower in _SLOWER if slower * duration >= SHORTEST), _SLOWER[-1])
 
 
 def moments(t: Array) -> Integers:
-    """Steps that are shown one after another, of a motion with steps at t (N,) [s]; at coarse ones some more than once,
-    so that the pace stays what it is."""
+    """Indices of the steps shown in an animation, of a motion with steps at t (N,) [s]; coarse steps are repeated to
+    keep the pace."""
     duration = float(t[-1] - t[0])
     shown, slower = min(duration, LONGEST), slowness(duration)
     count = max(int(shown * FRAMES_PER_SECOND * slower + 1e-9), 1)
@@ -105,7 +105,7 @@ def moments(t: Array) -> Integers:
 
 @dataclass(frozen=True, eq=False)
 class MeasuredPoses:
-    """Where the signals of one recording and the joints alone put the bodies, at the steps that a report shows."""
+    """Poses of the bodies computed from signals and joints alone, at the steps that a report shows."""
 
     frames: Array
     """(F,): numbers of the steps; none of a recording whose motion is not shown."""
@@ -119,8 +119,8 @@ class MeasuredPoses:
 
 @dataclass(frozen=True)
 class EffortFit(Listed):
-    """How far a measured torque or force of one recording is from what drives the estimated motion, both in mean over a
-    step, or half of one where steps of half the length have been fitted, too, for the discretization bias."""
+    """Measured torque or force of one recording beside the effort that drives the estimated motion, both averaged over
+    a step, or over half a step if fits with half the step were made."""
 
     signal: str
     unit: str
@@ -134,7 +134,7 @@ class EffortFit(Listed):
 
 @dataclass(frozen=True, eq=False)
 class Trajectory(Tabular):
-    """Estimated motion on one recording; N steps, n_b bodies, n_o observed signals.
+    """Estimated motion of one recording; N steps, n_b bodies, n_o observed signals.
 
     >>> (motion,) = solution.trajectories
     >>> motion.q.shape == (len(motion.t), 1, 7)

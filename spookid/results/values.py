@@ -30,7 +30,7 @@ identifiable)."""
 
 
 def source(std_err: float, from_prior: float) -> Source:
-    """Of a number that was estimated."""
+    """Main source of the variance of an estimated number: data, prior or nothing."""
     if math.isnan(std_err):
         return "nothing"
     return "prior" if from_prior > LEADS else "data"
@@ -38,7 +38,7 @@ def source(std_err: float, from_prior: float) -> Source:
 
 @dataclass(frozen=True)
 class Value(Listed):
-    """An expression of parameters at the solution."""
+    """Value of an expression of parameters at the solution, with its standard error."""
 
     estimate: float
     """Its value."""
@@ -77,7 +77,7 @@ class Noise(Listed):
 
 @dataclass(frozen=True)
 class FrictionWidth(Listed):
-    """Slip rate over which smooth dry friction of a coordinate changes its sign, as it was estimated."""
+    """Estimated width of smooth dry friction: the slip rate over which it changes its sign."""
 
     width: float
     """In ``unit``."""
@@ -86,13 +86,12 @@ class FrictionWidth(Listed):
     unit: str
     """rad/s or m/s."""
     resolved: bool
-    """False if friction is sharper than the data resolve: with a width of zero the log-likelihood falls by less than
-    0.5."""
+    """False if friction is sharper than the data resolve: a width of zero loses less than 0.5 in log-likelihood."""
 
 
 @dataclass(frozen=True)
 class Choice(Listed, Estimator):
-    """Which of two estimators an answer is, and why; see ``spookid.estimation.estimator_choice``."""
+    """Choice of the estimator and its reason; see ``spookid.estimation.estimator_choice``."""
 
     estimator: str
     """"``"noise"``: process noise was estimated; ``"hard"``: deterministic dynamics, errors by a block jackknife."""
@@ -106,7 +105,7 @@ class Choice(Listed, Estimator):
 
 @dataclass(frozen=True)
 class Outlier(Listed):
-    """A sample that is plainly wrong; see ``spookid.estimation.outliers``."""
+    """An outlying sample; see ``spookid.estimation.outliers``."""
 
     recording: str
     signal: str
@@ -124,7 +123,7 @@ class Outlier(Listed):
 
 @dataclass(frozen=True)
 class Basin(Listed):
-    """A minimum where several starts ended, or a start that did not converge; see ``spookid.studies.starting``."""
+    """A minimum at which starts ended, or a start that did not converge; see ``spookid.studies.starting``."""
 
     outcome: str
     """A status in a word, or "failed"."""
@@ -161,13 +160,13 @@ class Derived:
 
     @property
     def known_from(self) -> Source:
-        """ "data", "prior" or "nothing"; "given" if it depends on fixed parameters only."""
+        """Source of the value: "data", "prior" or "nothing"; "given" if it depends on fixed parameters only."""
         return "given" if self.std_err == 0 else source(self.std_err, self.from_prior)
 
 
 @dataclass(frozen=True)
 class ConstraintTension(Listed):
-    """A row of a constraint between parameters, left side less right side, and how hard the data pull at it."""
+    """An equation of a constraint between parameters, left minus right side, with a test against the data."""
 
     name: str
     kind: str
@@ -191,13 +190,13 @@ class ConstraintTension(Listed):
 
     @property
     def sigmas(self) -> float:
-        """``freed`` in standard errors: above 3 the data contradict the constraint."""
+        """Value without the constraint, in standard errors: above 3 the data contradict the constraint."""
         return abs(self.freed) / self.freed_err
 
 
 @dataclass(frozen=True, eq=False)
 class Disturbance(Tabular):
-    """Estimated process noise of one recording: force or torque along each coordinate, in mean over a step.
+    """Estimated process noise of one recording: force or torque along each coordinate, averaged over a step.
 
     It is the mean, and the standard deviation, of what is random in the motion if all data are given, for noise of the
     sizes that were found. Where loops close or constraints hold it is projected as (36) of Martinez, Tonneau and
@@ -224,8 +223,8 @@ class Disturbance(Tabular):
     """(N, n)."""
 
     def __repr__(self) -> str:
-        what = f"{counted(len(self.t), 'step')}, {', '.join(self.labels) or 'nothing'}"
-        return f"<{type(self).__name__} of {self.name!r}: {what}>"
+        labels = ", ".join(self.labels) or "nothing"
+        return f"<{type(self).__name__} of {self.name!r}: {counted(len(self.t), 'step')}, {labels}>"
 
     def blocks(self) -> Sequence[Block]:
         """Title, and a row for each coordinate."""
@@ -346,7 +345,7 @@ class SensorOutline:
 
 @dataclass(frozen=True)
 class Mechanism:
-    """All parts; bodies in the order of the states."""
+    """All parts of a mechanism; bodies in the order of the states."""
 
     bodies: tuple[BodyOutline, ...]
     hinges: tuple[JointOutline, ...]
@@ -371,7 +370,7 @@ class Mechanism:
 
 @dataclass(frozen=True)
 class StageRecord(Listed):
-    """One fit of a solve, and the stage of its plan that asked for it."""
+    """One fit of a solve, with the stage of the plan that made it."""
 
     stage: str
     """Name of the stage."""

@@ -39,7 +39,7 @@ _WHOLLY = 0.99
 
 
 def verdict(solution: Solution) -> str:
-    """How it ended, in one sentence: the first line of every page about it."""
+    """Outcome of a solve in one sentence: the first line of every page about it."""
     free = [one for one in solution.parameters.values() if not one.fixed]
     converged = solution.status is Status.CONVERGED
     unknown = sum(one.known_from == "nothing" for one in free) if converged else 0
@@ -52,13 +52,13 @@ def verdict(solution: Solution) -> str:
 
 
 def warned(findings: Iterable[Finding]) -> str:
-    """How many of them are no notes, after a comma; empty if there are none."""
+    """Number of warnings and errors, after a comma; empty if there are none."""
     count = sum(finding.severity != "note" for finding in findings)
     return f", {counted(count, 'warning')}" if count else ""
 
 
 def remark(estimate: Estimate) -> str:
-    """What is special about an estimate, above all why it has no standard error; mostly empty."""
+    """Remark on an estimate, such as the reason for a missing standard error; usually empty."""
     if estimate.fixed:
         return "fixed"
     side = ""
@@ -69,14 +69,14 @@ def remark(estimate: Estimate) -> str:
 
 
 def origin(value: Estimate | Derived) -> str:
-    """Whether a value is mostly known from priors; empty if not."""
+    """Remark that a value comes mostly from priors; empty if not."""
     if value.known_from != "prior":
         return ""
     return "from the prior" if value.from_prior > _WHOLLY else "mostly from the prior"
 
 
 def some_of(names: Sequence[str], every: Sequence[str]) -> str:
-    """Names among all that there are, in the shorter way: ``all``, ``all but I_zz``, or one by one."""
+    """Shortest list of some names among all: ``all``, ``all but I_zz``, or one by one."""
     others = [name for name in every if name not in names]
     if len(names) <= 1 or 2 * len(others) >= len(every):
         return ", ".join(names)
@@ -84,13 +84,13 @@ def some_of(names: Sequence[str], every: Sequence[str]) -> str:
 
 
 def weight_words(dynamics: str, weight: float) -> str:
-    """Where the weight of the equations of motion comes from, as a setting."""
+    """Setting of the weight of the equations of motion, in words."""
     fixed = {"estimated": "noise estimated", "hard": "deterministic dynamics"}
     return fixed.get(dynamics) or f"weight κ = {number(weight, 6)}"
 
 
 def reported(noise: Sequence[Noise]) -> list[Noise]:
-    """Noise standard deviations but those of contacts that do not slip."""
+    """Noise standard deviations without those of contacts that do not slip."""
     return [one for one in noise if not (one.given and one.std == 0 and one.unit == "m/s")]
 
 
@@ -109,12 +109,12 @@ def noise_words(noise: Noise, step: float) -> str:
 
 
 def is_seen(noise: Noise) -> bool:
-    """True if the data determine its size, or it was given."""
+    """True if the data determine the noise standard deviation, or it was given."""
     return noise.given or math.isfinite(noise.error)
 
 
 def tension_words(one: ConstraintTension) -> str:
-    """How hard the data pull at a constraint."""
+    """Result of the test of a constraint against the data, in words."""
     if not one.active:
         return f"not active, off by {number(-one.value, 3)}"
     if one.reason:

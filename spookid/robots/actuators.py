@@ -31,7 +31,7 @@ _ALIKE = 1e-6
 
 @dataclass(frozen=True)
 class ServoActuator:
-    """A servo in numbers, as simulators take it; of a coordinate in rad, else in m and N."""
+    """Numerical parameters of a servo for simulators; of a coordinate in rad, or in m and N."""
 
     joint: str
     """Label of the driven coordinate."""
@@ -65,7 +65,7 @@ class ServoActuator:
     """What simulators have no place for."""
 
     def bias_terms(self) -> tuple[float, float, float]:
-        """b of the effort k_p u + b_0 + b_1 q + b_2 s."""
+        """Bias terms b of the effort k_p u + b_0 + b_1 q + b_2 s."""
         own = {"position": (self.kp * self.offset, -self.kp, 0.0), "velocity": (0.0, 0.0, -self.kp)}
         constant, of_position, of_rate = own.get(self.mode, (0.0, 0.0, 0.0))
         return constant + self.bias, of_position, of_rate - self.kd
@@ -246,7 +246,7 @@ _KEPT = ("name", "group", "ctrllimited", "ctrlrange")
 
 
 def actuator_edits(document: Document, drives: Sequence[ServoActuator]) -> list[Edit]:
-    """What makes each servo the actuator of its joint in an MJCF."""
+    """Edits that write each servo as the actuator of its joint in an MJCF."""
     options = [e for e in document.root.inside() if e.tag == "option" and "timestep" in e.attributes]
     timestep = float(options[-1].attributes["timestep"]) if options else _TIMESTEP
     sections = [element for element in document.root.children if element.tag == "actuator"]

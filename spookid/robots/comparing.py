@@ -44,8 +44,7 @@ _IMMOVABLE = 1e9
 
 
 def replayed(robot: Parts, motion: Along, springs: Mapping[str, Mapping[str, float]]) -> Array:
-    """Positions of all joints along the windows, (windows, steps, n) [rad or m]; not finite from where on MuJoCo finds
-    no motion."""
+    """Replayed positions of all joints, (windows, steps, n) [rad or m]; not finite after MuJoCo has failed."""
     try:
         import mujoco
         from mujoco import rollout
@@ -127,7 +126,7 @@ _LACKING = {"armature": "armatures", "stiffness": "springs", "rest": "springs"}
 
 @dataclass(frozen=True, eq=False)
 class Version:
-    """What one version of a robot's file says."""
+    """Predictions of one version of a robot's file."""
 
     name: str
     torques: Array
@@ -140,7 +139,7 @@ class Version:
 
 @dataclass(frozen=True, eq=False)
 class RobotComparison(Tabular):
-    """Versions of a robot's file beside a recording; m joints are driven, n there are."""
+    """Comparison of versions of a robot's file with a recording, for n joints of which m are driven."""
 
     robot: str
     recording: str
@@ -168,18 +167,17 @@ class RobotComparison(Tabular):
     splines through the fit's steps, because the log was not at hand."""
 
     def torque_errors(self, version: Version) -> Array:
-        """Root mean square of measured less predicted, (m,) [N m or N]."""
+        """Root mean square errors of predicted efforts, (m,) [N m or N]."""
         return np.array([rms(self.measured[:, i] - version.torques[:, i]) for i in range(len(self.driven))])
 
     def replay_errors(self, version: Version) -> Array:
-        """Root mean square of measured less replayed positions over all windows, (n,) [rad or m]; infinite if MuJoCo
-        found no motion in one of them."""
+        """Root mean square errors of replayed positions, (n,) [rad or m]; infinite if MuJoCo failed in a window."""
         errors = self.positions - version.replays
         lost = ~np.isfinite(version.replays).all(axis=(0, 1))
         return np.where(lost, np.inf, [rms(errors[..., i]) for i in range(len(self.joints))])
 
     def blocks(self) -> Sequence[Block]:
-        """A table of torques and one of replays, and why either is missing."""
+        """Tables of torques and of replays, or the reason why one is missing."""
         reasons = dict.fromkeys(f"{v.name[0].upper()}{v.name[1:]}: {r}." for v in self.versions for r in v.reasons)
         return [f"Robot {self.robot!r} along {self.recording}", *self._torques(), *self._replays(), *reasons]
 
@@ -241,7 +239,7 @@ def _off(error: float, span: float, unit: str) -> str:
 def compare(
     robot: Parts, result: Solution, recording: int = 0, problem: Problem | None = None, replays: bool = True
 ) -> RobotComparison:
-    """See ``Robot.compare``; without ``replays`` torques alone."""
+    """Compare as ``Robot.compare``; without ``replays`` only torques."""
     if not 0 <= recording < len(result.trajectories):
         raise ProblemError(f"result {result.problem!r} has no recording number {shown(recording)}; count from 0 on")
     trajectory, robot = result.trajectories[recording], replace(robot, inertias={}, settings={})
@@ -308,7 +306,7 @@ def _lacking(new: Parts, result: Solution) -> dict[str, dict[str, float]]:
 
 @dataclass(frozen=True, eq=False)
 class Along:
-    """What a result knows of a recording, in n joints of a robot at N steps."""
+    """Motion and inputs of a recording from a result, for n joints of a robot at N steps."""
 
     joints: tuple[str, ...]
     driven: tuple[str, ...]
@@ -326,7 +324,7 @@ class Along:
 
     @property
     def starts(self) -> Integers:
-        """Where windows begin, each behind the one before; those left out where not all of one is known."""
+        """First steps of consecutive windows, without windows of incomplete data."""
         size, known = self.size, np.all(np.isfinite(self.drive), axis=1).tolist()
         whole = np.array([k for k in range(0, len(known) - size, size) if all(known[k : k + size])], dtype=np.int64)
         kept = np.unique(np.linspace(0, len(whole) - 1, min(_MOST, len(whole))).astype(int))
@@ -343,8 +341,7 @@ class Along:
         mechanism, drive = result.mechanism, trajectory.drive
         if mechanism is None or drive is None:
             raise ProblemError(
-                f"the results of {result.problem!r} were written by an earlier version and contain no efforts; solve "
-                "the problem again"
+                f"the results of {result.problem!r} are of an earlier version without efforts; solve the problem again"
             )
         if drive.shape[1] != len(mechanism.motors):
             raise ProblemError(
@@ -366,7 +363,7 @@ class Along:
         return Along(tuple(labels), driven, result.step, trajectory.t, positions, rates, does, seen)
 
     def torques(self, robot: Parts, cutoff: float | None) -> MotorEfforts:
-        """Inverse dynamics of a version; where a position was not measured it is as estimated.
+        """Inverse dynamics of a version; unmeasured positions are replaced by estimated ones.
 
         Splines through positions and impulses of the steps are as fine as the log: differences over steps, and means of
         efforts over them, would be off by their own.

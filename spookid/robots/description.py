@@ -22,7 +22,7 @@ Kind = Literal["fixed", "free", "hinge", "slide", "cylindrical", "universal", "p
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """Where a frame is in another one."""
+    """Pose of a frame in another one."""
 
     at: Array
     """Its origin, (3,) [m]."""
@@ -41,7 +41,7 @@ class Placement:
 
     @staticmethod
     def along(axis: Array, at: Array | None = None) -> Placement:
-        """A frame whose x axis is a given unit vector (3,); y is any that is perpendicular, always the same."""
+        """Frame whose x axis is a given unit vector (3,), with a reproducible perpendicular y axis."""
         least = np.eye(3)[np.argmin(np.abs(axis))]
         y = np.cross(axis, least)
         y /= np.linalg.norm(y)
@@ -53,15 +53,15 @@ class Placement:
 
     @property
     def inverse(self) -> Placement:
-        """Where the other frame is in this one."""
+        """Inverse pose: the other frame in this one."""
         return Placement(-self.axes.T @ self.at, self.axes.T)
 
     def turned(self, angle: float) -> Placement:
-        """The same turned about its x axis [rad]."""
+        """Pose rotated about its x axis [rad]."""
         return Placement(self.at, self.axes @ Rotation.from_rotvec([angle, 0, 0]).as_matrix())
 
     def moved(self, distance: float) -> Placement:
-        """The same moved along its x axis [m]."""
+        """Pose moved along its x axis [m]."""
         return Placement(self.at + distance * self.axes[:, 0], self.axes)
 
 
@@ -79,7 +79,7 @@ class Inertial:
         return Inertial(0.0, np.zeros(3), np.zeros((3, 3)))
 
     def seen_from(self, own: Placement) -> Inertial:
-        """In the frame in which ``own`` is where its frame is."""
+        """Convert to the frame in which ``own`` is the pose of its present frame."""
         return Inertial(self.mass, own.at + own.axes @ self.center, own.axes @ self.inertia @ own.axes.T)
 
     def __add__(self, other: Inertial) -> Inertial:
@@ -112,7 +112,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Limits:
-    """Of a coordinate: what the file says of the drive, infinite where it says nothing."""
+    """Limits of a coordinate and its drive in the file; infinite where the file has none."""
 
     lower: float = -np.inf
     """[rad or m]."""
@@ -125,7 +125,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Freedom:
-    """One coordinate of a joint as the file has it."""
+    """One joint coordinate of the file."""
 
     name: str
     """Of the file's joint."""
@@ -145,7 +145,7 @@ class Freedom:
 
 @dataclass(frozen=True, eq=False)
 class Connection:
-    """What holds a link on its parent; x is the axis of its frames."""
+    """Connection of a link to its parent; x is the axis of its frames."""
 
     name: str
     kind: Kind
@@ -160,14 +160,14 @@ class Connection:
     """One a coordinate, in the order of the joint's; of a ball one for all three."""
 
     def locked(self, position: float) -> Connection:
-        """The same held where its one coordinate is ``position``, of a hinge or a slide."""
+        """Connection fixed at ``position`` of its only coordinate, of a hinge or a slider."""
         moved = self.inner.turned(position) if self.kind == "hinge" else self.inner.moved(position)
         return replace(self, kind="fixed", inner=moved, freedoms=())
 
 
 @dataclass(frozen=True)
 class Tie:
-    """A coordinate that follows another: b = ratio a + offset."""
+    """A coordinate coupled to another one: b = ratio a + offset."""
 
     name: str
     leader: str
@@ -181,7 +181,7 @@ class Tie:
 
 @dataclass(frozen=True)
 class Actuator:
-    """A motor of the file: an effort along a coordinate that is proportional to its control."""
+    """A motor of the file: an effort along a coordinate, proportional to its control."""
 
     name: str
     joint: str
@@ -209,7 +209,7 @@ class FileServo:
 
 @dataclass(frozen=True, eq=False)
 class Loop:
-    """What closes a loop: the origins of two frames are one, of ``"fixed"`` their axes too."""
+    """Constraint that closes a loop: two frames have the same origin, for ``"fixed"`` also the same axes."""
 
     name: str
     kind: Literal["ball", "fixed"]
@@ -221,7 +221,7 @@ class Loop:
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """A tree of links, and what closes loops."""
+    """Tree of links and loop constraints of a robot's file."""
 
     name: str
     root: str
@@ -239,7 +239,7 @@ class Description:
 
     @cached_property
     def ordered(self) -> list[Connection]:
-        """Connections so that each one's parent is placed before it."""
+        """Sort connections so that parents come first."""
         of_parent: dict[str, list[Connection]] = {}
         for connection in self.connections:
             of_parent.setdefault(connection.parent, []).append(connection)
@@ -256,7 +256,7 @@ Format = Literal["URDF", "MJCF"]
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A file of XML, and the places of its elements."""
+    """An XML file, with the positions of its elements."""
 
     document: Document
     format: Format
@@ -272,7 +272,7 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Links that are one body, named after the one that carries the others; in its frame its frames are given."""
+    """Links that form one body, named after the link that carries the others, in whose frame all frames are given."""
 
     name: str
     place: str
@@ -283,7 +283,7 @@ class Group:
     """Links that could move against the first, were no joint held."""
 
     def inertial(self, description: Description) -> Inertial:
-        """Of all its links, in its frame."""
+        """Combined inertial of all links of the group, in its frame."""
         total = Inertial.none()
         for name, own in self.members.items():
             inertial = description.links[name].inertial
@@ -303,11 +303,11 @@ class Grouped:
 
     @property
     def bodies(self) -> list[Group]:
-        """Each once, but for the ground."""
+        """Bodies, each once, without the ground."""
         return [group for name, group in self.groups.items() if name == group.name and not group.ground]
 
     def frame(self, link: str, own: Placement) -> tuple[Group, Placement]:
-        """The body of a frame that is given on a link, and where it is there."""
+        """Body and pose of a frame that is given on a link."""
         group = self.groups[link]
         return group, group.members[link] @ own
 
@@ -355,8 +355,7 @@ def grouped(description: Description, held: Mapping[str, float], free: bool, mer
 
 
 def idle(description: Description) -> list[str]:
-    """Hinges and sliders that move no link with an inertial, and nothing that closes a loop or leads another joint:
-    what they do changes nothing."""
+    """Hinges and sliders without effect: they move no mass, and neither close a loop nor drive another joint."""
     used = {link for loop in description.loops for link in loop.links}
     used |= {name for name, link in description.links.items() if link.inertial is not None}
     found: list[str] = []

@@ -29,7 +29,7 @@ AT_JOINTS = ("viscous", "coulomb", "armature", "stiffness", "rest")
 
 @dataclass(frozen=True, eq=False)
 class Identified:
-    """Numbers that were found, by what they are."""
+    """Identified inertials and joint coefficients of a robot."""
 
     bodies: dict[str, dict[str, float]]
     """Mass, centre of mass and inertia about it of bodies, or some of these."""
@@ -40,11 +40,11 @@ class Identified:
 
     @property
     def derived(self) -> dict[str, Derived]:
-        """Numbers of bodies and joints with their errors, by name."""
+        """Quantities of bodies and joints with standard errors, by name."""
         return {} if self.result is None else {**self.result.physical, **self.result.joints}
 
     def covariance(self) -> Array:
-        """Of ``derived``, (n, n): correlations from how they follow the parameters, times standard errors."""
+        """Covariance of ``derived``, (n, n): correlations by the delta method, times standard errors."""
         rows = list(self.derived.values())
         if self.result is None or not rows:
             return np.zeros((0, 0))
@@ -59,7 +59,7 @@ class Identified:
 
 
 def from_result(robot: Parts, result: Solution) -> Identified:
-    """What a result has of a robot."""
+    """Identified values of a robot from a result."""
     bodies: dict[str, dict[str, float]] = {}
     joints: dict[str, dict[str, float]] = {}
     for place, values, known in ((bodies, result.physical, robot.bodies), (joints, result.joints, robot.freedoms)):
@@ -80,7 +80,7 @@ def from_result(robot: Parts, result: Solution) -> Identified:
 
 
 def from_values(robot: Parts, values: Mapping[str, float]) -> Identified:
-    """What a robot's own bodies and joints are at values of their Parameters, by name."""
+    """Values of a robot's bodies and joints for given values of their Parameters, by name."""
     formulas = [e for body in robot.bodies.values() for e in body.expressions()]
     formulas += [e for joint in robot.joints.values() for e in joint.expressions()]
     names = [p.name for p in parameters_in(formulas, f"{robot!r}")]
@@ -96,7 +96,7 @@ def from_values(robot: Parts, values: Mapping[str, float]) -> Identified:
 def at_values(
     bodies: Sequence[Body], joints: Sequence[Joint], values: Sequence[Mapping[str, float]]
 ) -> list[Identified]:
-    """What bodies and joints are at each of several values of their Parameters, by name."""
+    """Values of bodies and joints for each of several sets of Parameter values, by name."""
     formulas: list[tuple[str, str, ca.SX]] = []
     for body in bodies:
         quantities = () if body.distribution is None else body.distribution.quantities
@@ -117,8 +117,8 @@ def at_values(
 
 
 def shared(robot: Parts, group: Group, found: Mapping[str, float]) -> dict[str, Inertial | None]:
-    """Inertials of the links of one body that together have what was found: the heaviest link takes the difference, or
-    all of it where no body has what is left for it; None of links without mass then."""
+    """Distribute the identified inertial of a body over its links: the heaviest link takes the difference, or all of it
+    if the rest is not physical; massless links get None."""
     whole = _whole(group.inertial(robot.description), found)
     own = {name: robot.description.links[name].inertial for name in group.members}
     fixed = {name: part for name, part in own.items() if name not in group.held}
@@ -150,8 +150,7 @@ _CLOSE = 1e-4
 
 
 def check_same(robot: Parts, result: Solution) -> None:
-    """Refuse a result of another mechanism than the robot's: what was found would be that of other bodies. Bodies and
-    joints that a problem has on top of its robot's are none of this."""
+    """Refuse a result of another mechanism than the robot. Additional bodies and joints of the problem are allowed."""
     mechanism, where = result.mechanism, f"in the results of {result.problem!r}"
     if mechanism is None:
         return

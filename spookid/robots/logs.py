@@ -54,7 +54,7 @@ class Log:
 
     @property
     def named_units(self) -> dict[str, str]:
-        """Units in the names of columns that are not SI, nor given otherwise."""
+        """Units in column names that are not SI and were not given by the user."""
         named = {column: unit for column in self.columns if column not in self.units for unit in _unit_in(column)[1:]}
         return {column: unit for column, unit in named.items() if is_unit(unit) and not _is_si(unit)}
 
@@ -91,7 +91,7 @@ class Log:
     def matched(
         self, labels: list[str], actuators: Mapping[str, str], servos: Mapping[str, str] = MappingProxyType({})
     ) -> Matched:
-        """Its columns by the coordinates of a robot, and by its actuators; see ``match``."""
+        """Assign its columns to the coordinates and actuators of a robot; see ``match``."""
         columns = [self.time, *(column for column in self.columns if column != self.time)]
         found = match(columns, labels, actuators, servos, self.time)
         if rest := next((name for name in found.unused if _tokens(name)[-1:] and _tokens(name)[-1] in _REMAINDERS), ""):
@@ -113,7 +113,7 @@ class Log:
         return Recording.from_file(self.path, signals=chosen, units=self._units([time, *chosen]), **options)
 
     def call(self, matched: Matched) -> str:
-        """How the problem file reads it, as ``LOG`` and ``signals``."""
+        """Code that reads the log in the problem file, as ``LOG`` and ``signals``."""
         time = f"time={json.dumps(matched.time)}, " if self.has_times else ""
         time = time if self.rate is None else f"rate={self.rate!r}, "
         time += f"topics={json.dumps(list(self.topics))}, " if self.topics else ""
@@ -131,7 +131,7 @@ class Log:
 def opened(
     path: Path, units: Mapping[str, str] | None = None, topics: Sequence[str] = (), rate: float | None = None
 ) -> Log:
-    """A log whose columns are known."""
+    """A log with known columns."""
     said, method = dict(units or {}), method_for(path)
     if rate is not None and method != "from_csv":
         raise ProblemError(f"{path}: --rate is of text without a column of times; leave it out")
@@ -186,7 +186,7 @@ def _chosen(topics: Sequence[str]) -> dict[str, list[str]]:
 
 
 def notices(recording: Recording, time: str) -> tuple[str, ...]:
-    """Return the notes of its reading, and a question if its times are probably not in seconds."""
+    """Return notes on reading the log, and a question if its times are probably not in seconds."""
     apart = float(np.median(np.diff(recording.t)))
     if apart < _SLOWEST:
         return recording.notes
@@ -230,7 +230,7 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Matched:
-    """Columns of a log by the labels of a robot's coordinates."""
+    """Columns of a log, assigned to the labels of a robot's coordinates."""
 
     time: str
     positions: Mapping[str, str]
@@ -244,11 +244,11 @@ class Matched:
 
     @property
     def signals(self) -> list[str]:
-        """Columns that are used, but for the times."""
+        """Columns that are used, except times."""
         return [*self.positions.values(), *self.efforts.values(), *self.commands.values()]
 
     def without(self, labels: Iterable[str]) -> Matched:
-        """Without what drives joints that are held."""
+        """Remove columns that drive fixed joints."""
         held, unused = set(labels), dict(self.unused)
         for name, column in {**self.commands, **self.efforts}.items():
             if name in held:
@@ -266,8 +266,8 @@ def match(
     servos: Mapping[str, str] = _NONE,
     time: str | None = None,
 ) -> Matched:
-    """Positions and efforts of coordinates among the columns of a log: by the name of a joint, with or without
-    ``joint``; of others a number at the end counts joints in their order, from 0 if there is a column of number 0."""
+    """Assign columns of a log to coordinates: by the name of a joint, with or without ``joint``; otherwise by a number
+    at the end that counts joints in their order, from 0 if a column has number 0."""
     if time is None:
         time = next((c for c in columns if [_MEANS.get(word) for word in _tokens(c)[:1]] == ["time"]), columns[0])
     found: dict[str, dict[str, str]] = {}
@@ -366,7 +366,7 @@ def efforts_along(
     *,
     cutoff: float | None = None,
 ) -> MotorEfforts:
-    """Inverse dynamics of a robot along a recording, beside the efforts that were recorded."""
+    """Inverse dynamics of a robot for a recording, with the recorded efforts."""
     motors = [Motor(robot.joints[label], name, measured=True, hold="linear") for label, name in efforts.items()]
     sensors = [JointPosition(robot.joints[label], name) for label, name in positions.items()]
     problem = Problem(robot.name, robot.model(motors=motors), [recording], sensors, place=robot.name)
@@ -374,8 +374,8 @@ def efforts_along(
 
 
 def efforts_as_fitted(robot: Parts, problem: Problem, result: Solution, name: str) -> MotorEfforts:
-    """Inverse dynamics of a version of a robot along a recording of a problem, as ``problem.inverse_dynamics``: through
-    the problem's sensors and motors, with the estimates of a result; raises ProblemError likewise."""
+    """Inverse dynamics of a version of a robot for a recording of a problem, as ``problem.inverse_dynamics``: with the
+    problem's sensors and motors and the estimates of a result; raises ProblemError likewise."""
     recording = next((one for one in problem.recordings if one.name == name), None)
     if recording is None:
         raise ProblemError(f"{problem.what} has no recording {name!r} any more; solve it again")

@@ -27,7 +27,7 @@ _ATTRIBUTE = re.compile(rb"""\s([^\s=/<>"']+)\s*=\s*("[^"]*"|'[^']*')""")
 
 
 class Edit(NamedTuple):
-    """Bytes that take the place of others."""
+    """Replacement of a range of bytes in a file."""
 
     start: int
     end: int
@@ -61,14 +61,14 @@ class Element:
         return [child for child in self.children if child.tag == tag]
 
     def one(self, tag: str) -> Element | None:
-        """Its child of that tag, if there is one."""
+        """Child of an element with a tag, if there is one."""
         found = self.all(tag)
         if len(found) > 1:
             raise ProblemError(f"{found[1].place}: <{self.tag}> has a second <{tag}>; keep one")
         return found[0] if found else None
 
     def inside(self) -> Iterator[Element]:
-        """All elements in it in the order of the file."""
+        """All elements within an element in the order of the file."""
         waiting = list(reversed(self.children))
         while waiting:
             element = waiting.pop()
@@ -76,20 +76,20 @@ class Element:
             waiting += reversed(element.children)
 
     def text(self, name: str) -> str:
-        """An attribute that must be there."""
+        """Required attribute of an element."""
         value = self.attributes.get(name, "").strip()
         if not value:
             raise ProblemError(f"{self.place}: <{self.tag}> has no {name}; give it one")
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
-        """A finite number, or the default if the attribute is not there."""
+        """A finite number, or the default if the attribute is missing."""
         if name not in self.attributes and default is not None:
             return default
         return self.numbers(name, 1)[0]
 
     def numbers(self, name: str, count: int, default: Iterable[float] | None = None) -> list[float]:
-        """So many finite numbers, or the default if the attribute is not there."""
+        """A given number of finite numbers, or the default if the attribute is missing."""
         if name not in self.attributes and default is not None:
             return list(default)
         text = self.text(name)
@@ -115,7 +115,7 @@ class Document:
     """The file itself, or the file that it replaces."""
 
     def edited(self, edits: Iterable[Edit]) -> bytes:
-        """Its bytes with some of them changed, which do not overlap."""
+        """Apply edits that do not overlap to the bytes of a file."""
         parts, at = [], 0
         for start, end, content in sorted(edits):
             parts += [self.content[at:start], content]
@@ -151,7 +151,7 @@ class Document:
         return [Edit(end, element.opened, b">" + text + b"\n" + outer + f"</{element.tag}>".encode())]
 
     def without(self, element: Element) -> list[Edit]:
-        """What takes an element out, with the line that is then blank."""
+        """Edit that removes an element, and its line if it becomes blank."""
         end = element.opened if element.is_short else self.content.index(b">", element.closing) + 1
         start = element.start - len(self._indent(element))
         alone = self.content[start - 1 : start] == b"\n" and self.content[end:].lstrip(b" \t\r")[:1] == b"\n"

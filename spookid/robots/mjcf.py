@@ -44,7 +44,7 @@ FREE, BALL, SLIDE, HINGE = range(4)
 
 
 def joint_names(model: Any, bodies: Sequence[str]) -> list[str]:
-    """Of all joints; those without a name are called after their bodies."""
+    """Names of all joints; those without a name are named after their bodies."""
     names = []
     for j in range(model.njnt):
         body = int(model.jnt_bodyid[j])
@@ -55,7 +55,7 @@ def joint_names(model: Any, bodies: Sequence[str]) -> list[str]:
 
 
 def joined(model: Any, joints: Sequence[tuple[int, str, str]], body: str, place: str) -> Connection:
-    """Return the connection of a body with its parent, instead of a frame of its own."""
+    """Return the connection of a body to its parent."""
     types = [int(model.jnt_type[j]) for j, _, _ in joints]
     name = " and ".join(name for _, name, _ in joints) or f"{body} is fixed"
     at = joints[0][2] if joints else place
@@ -137,7 +137,7 @@ _OF_INTEREST = {"tendons": "tendon", "flexes": "flexible part", "pairs": "contac
 
 
 def described(document: Document, trust: bool = False) -> tuple[Description, Source]:
-    """What an MJCF says, and where; without trust it reads files of its own folder alone."""
+    """Description of an MJCF, with the positions of its elements; without trust it reads its own folder only."""
     try:
         import mujoco
     except ImportError:
@@ -163,7 +163,7 @@ def described(document: Document, trust: bool = False) -> tuple[Description, Sou
 def specification(
     document: Document, mujoco: Any
 ) -> tuple[Any, list[str], tuple[Actuator, ...], tuple[FileServo, ...]]:
-    """A file for MuJoCo, without what no body has its mass from; what is said of it, its motors and its servos."""
+    """MuJoCo specification of a file without parts that do not affect masses, with notes, motors and servos."""
     if document.file.is_file() and document.file.read_bytes() == document.content:
         spec = mujoco.MjSpec.from_file(str(document.path))
     else:  # as it would be
@@ -333,7 +333,7 @@ class _Reader:
 
 
 def elements(document: Document, names: Sequence[str]) -> list[Element | None]:
-    """The elements of a model's bodies; None of those that the file itself does not have."""
+    """XML elements of a model's bodies; None for those that the file itself does not contain."""
     bodies = [body for world in document.root.all("worldbody") for body in _bodies(world)]
     own = [body.attributes.get("name", "") for body in bodies]
     if own == list(names) and not any(element.tag in _MAKING for element in document.root.inside()):

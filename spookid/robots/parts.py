@@ -47,7 +47,7 @@ _KINDS: dict[str, type[Joint]] = {
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """A robot's file as bodies and joints: all of a ``Robot`` but how it is written back."""
+    """Bodies and joints of a robot's file; ``Robot`` adds writing of the file."""
 
     description: Description = field(repr=False)
     """What the file says."""
@@ -86,14 +86,14 @@ class Parts:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What of the file has no place in the model, a sentence each."""
+        """Parts of the file that the model cannot represent, a sentence each."""
         resting = ", ".join(name for name in idle(self.description) if name not in self.held)
         told = [f"All links moved by {resting} are massless: the joint is fixed at 0."] if resting else []
         return (*self.description.notices, *told, *self.servo_notices)
 
     @property
     def servo_notices(self) -> tuple[str, ...]:
-        """Which actuators of the file are servos, that ``motors`` does not have."""
+        """Names of the file's actuators that are servos and therefore missing in ``motors``."""
         names = ", ".join(one.name for one in self.description.servos)
         return (
             (f"{names} follow position or velocity commands and are not read as motors; declare each as a Servo.",)
@@ -108,7 +108,7 @@ class Parts:
         joints: Mapping[str, Mapping[str, Any]] | None = None,
         held: Mapping[str, float] | None = None,
     ) -> Self:
-        """The same robot with some things instead of the file's.
+        """Return a copy of the robot with some parts replaced.
 
         Args:
             inertias: of bodies by name: ``LogCholesky`` and the like, in the frame of the link.
@@ -133,12 +133,12 @@ class Parts:
 
     @cached_property
     def bodies(self) -> Mapping[str, Body]:
-        """By name, in the order of the file; those that are part of the ground are none."""
+        """Bodies by name, in the order of the file, without those that are part of the ground."""
         return MappingProxyType({group.name: self._body(group) for group in self.grouped.bodies})
 
     @cached_property
     def joints(self) -> Mapping[str, Joint]:
-        """By name, those of the tree in the order of the file, then those that close its loops."""
+        """Joints by name: those of the tree in the order of the file, then those that close its loops."""
         joints = [self._joint(one) for one in self.grouped.connections if one.kind != "free"]
         for loop in self.description.loops:
             frames = [self._frame(link, own) for link, own in zip(loop.links, loop.frames, strict=True)]
@@ -158,7 +158,7 @@ class Parts:
 
     @cached_property
     def freedoms(self) -> Mapping[str, Freedom]:
-        """What the file says of each coordinate, by the label that results call it."""
+        """Properties of each coordinate in the file, by the label that results use."""
         return MappingProxyType(
             {
                 label: connection.freedoms[min(i, len(connection.freedoms) - 1)]
@@ -170,18 +170,18 @@ class Parts:
 
     @cached_property
     def coordinates(self) -> Mapping[str, Coordinate]:
-        """Of its joints, by the label that results call them."""
+        """Coordinates of its joints, by the label that results use."""
         pairs = [zip(joint.labels, joint.coordinates, strict=True) for joint in self.joints.values()]
         return MappingProxyType({label: coordinate for own in pairs for label, coordinate in own})
 
     @property
     def limits(self) -> Mapping[str, Limits]:
-        """Of each coordinate by its label; the model has none of them, unless joints are given ``limits``."""
+        """Limits of each coordinate by label; the model has none of them, unless joints are given ``limits``."""
         return {label: freedom.limits for label, freedom in self.freedoms.items()}
 
     def motors(self, *, measured: bool = False) -> list[Motor]:
-        """Motors of an MJCF on joints that move: signals have the names of its actuators, gains are gear times gain.
-        Actuators of other kinds, such as servos of positions, are none; ``notices`` say so.
+        """Motors of an MJCF on moving joints: signals have the names of its actuators, gains are gear times gain.
+        Actuators of other kinds, such as position servos, are missing; ``notices`` list them.
 
         Args:
             measured: as of ``Motor``.
@@ -193,7 +193,7 @@ class Parts:
         ]
 
     def frame(self, link: str, *, at: Any = (0, 0, 0), x: Any = (1, 0, 0), y: Any = (0, 1, 0)) -> Frame:
-        """A frame that is given on a link of the file, whatever body that is part of.
+        """Return a frame of a link of the file, on the body that contains the link.
 
         Args:
             at, x, y: as of ``Body.frame``, in the frame of the link; numbers.
@@ -216,7 +216,7 @@ class Parts:
         loads: Sequence[PointLoad] = (),
         gravity: Any = None,
     ) -> Model:
-        """The mechanism, with what a file does not have on top.
+        """Return the robot as a ``Model``, with additional parts that its file cannot contain.
 
         Args:
             coordinates: as of a ``Model``.
@@ -253,7 +253,7 @@ class Parts:
 
     @cached_property
     def still(self) -> Mapping[str, float]:
-        """Joints that do not move: those that are held, and what follows them or is followed by them."""
+        """Joints that do not move: fixed ones, and those coupled to them."""
         found, ties = dict(self.held), list(self.description.ties)
         while True:
             pairs = [(tie, tie.leader in found, tie.follower in found) for tie in ties]

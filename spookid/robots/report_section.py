@@ -26,7 +26,7 @@ _MOST_JOINTS = 8
 
 
 def section(result: Solution, file: str | None = None) -> list[Block | Tree]:
-    """Tables and figures of the first recording; nothing of a problem that was made from no robot's file."""
+    """Tables and figures of the first recording; empty for a problem without a robot's file."""
     known = result.mechanism.robot if result.mechanism else None
     if known is None:
         if file:
@@ -55,7 +55,7 @@ def _compared(result: Solution, known: RobotFile, path: Path) -> RobotComparison
 
 
 def problem_of(result: Solution) -> Problem | None:
-    """The problem that was solved, from its file; None if that is not at hand."""
+    """Load the solved problem from its file; None if the file is not available."""
     try:
         problem = load_problem(result.source)
     except ProblemError:

@@ -25,7 +25,7 @@ from spookid.studies.motion_limits import MotionLimits
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Robot(Parts, metaclass=Checked):
-    """A robot, as ``read`` returns it. Bodies and joints have the names of its links and joints.
+    """A robot that ``read`` returns. Bodies and joints are named after its links and joints.
 
     Links that do not move against each other are one body, which has the name of the one that carries the others; its
     frames are given in that link's frame. ::
@@ -108,14 +108,14 @@ def read(
 
 
 def reread(known: RobotFile, path: Path | None = None, trust: bool = False) -> Robot:
-    """A robot's file as it was read, from where it is now; raises ProblemError as ``read``. A file is trusted by who
-    has said so, not by results."""
+    """Read a robot's file again with the same options from its present path; raises ProblemError as ``read``. Results
+    cannot make a file trusted; only the user can."""
     return read(path or known.path, free=known.free, held=known.held, merge=known.merge, mend=known.mend, trust=trust)
 
 
 @checked
 def limits_within(problem: Problem, limits: MotionLimits | None) -> MotionLimits:
-    """Limits over those of the robot's file that a problem was made from, if it was and the file is still there.
+    """Merge limits with those of the robot's file from which the problem was made, if that file exists.
 
     Raises:
         ProblemError: if the file cannot be read.

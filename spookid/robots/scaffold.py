@@ -46,7 +46,7 @@ class Drive:
 
 
 def drives(robot: Robot, recording: Recording | None, matched: Matched, known: Mapping[str, float]) -> dict[str, Drive]:
-    """Return initial values by label: those of a regression along the log with the file's inertias, or of the file."""
+    """Return initial values by label, from a regression on the log with the file's inertias, or from the file."""
     plain = {label: replace(_plain(freedom), gain=known.get(label, 1.0)) for label, freedom in robot.freedoms.items()}
     if recording is None or not matched.efforts or matched.effort == "voltage":
         return plain
@@ -112,7 +112,7 @@ def _drive(needed: Array, others: Array, signal: Array, gain: float) -> Drive:
 
 
 def printed(value: float) -> str:
-    """Return an initial value as a file has it."""
+    """Format an initial value for a problem file."""
     return repr(float(f"{value:.3g}"))
 
 
@@ -128,7 +128,7 @@ _SIGNAL_UNITS = {"torque": "", "current": "/A", "voltage": "/V"}
 
 @dataclass(frozen=True)
 class Scaffold:
-    """A problem file, and what to say of it."""
+    """Text of a problem file, with notes for the user."""
 
     text: str
     matched: Matched
@@ -146,7 +146,7 @@ def scaffold(
     gains: Mapping[str, float] = MappingProxyType({}),
     matched: Matched | None = None,
 ) -> Scaffold:
-    """The problem file of a robot; ``matched`` are columns that a user has matched."""
+    """Write the problem file of a robot; ``matched``: columns that a user has matched."""
     if log is not None:  # what its names say stands in the problem file
         log = replace(log, units={**log.named_units, **log.units})
     matched = matched or _matched(robot, log)

@@ -148,7 +148,7 @@ def _origin(element: Element) -> Placement:
 
 
 def turn(angles: Iterable[float]) -> Array:
-    """Axes of a frame that is turned by roll, pitch and yaw about the fixed x, y and z axis, (3, 3)."""
+    """Axes of a frame rotated by roll, pitch and yaw about the fixed x, y and z axes, (3, 3)."""
     return np.asarray(Rotation.from_euler("xyz", list(angles)).as_matrix())
 
 
@@ -247,7 +247,7 @@ sys.stdout.buffer.write(text.encode())
 
 
 def opened(path: Path, trust: bool = False) -> tuple[Description, Source]:
-    """What a file says, and the file."""
+    """Read a file, and return its description and source."""
     document = parse(path, read_bytes(path))
     has_macros = any(element.tag.startswith("xacro:") for element in document.root.inside())
     if document.root.tag == "robot" and (path.suffix == ".xacro" or has_macros):
@@ -256,7 +256,7 @@ def opened(path: Path, trust: bool = False) -> tuple[Description, Source]:
 
 
 def described(document: Document, trust: bool = False) -> tuple[Description, Source]:
-    """What a document says, and where."""
+    """Description of a document, with the positions of its elements."""
     tag = document.root.tag
     if tag == "robot":
         found = described_urdf(document)

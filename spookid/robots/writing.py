@@ -48,7 +48,7 @@ def write(
     found: Solution | Mapping[str, float] | Identified,
     drives: Sequence[ServoActuator] = (),
 ) -> Path:
-    """Write the robot's file with what was found; see ``Robot.write``."""
+    """Write the robot's file with identified values; see ``Robot.write``."""
     target = Path(path)
     beside = target.with_name(f"{target.name}.json") if target.name else target
     check = partial(_check_target, robot.source.document, target, beside)
@@ -183,7 +183,7 @@ def _element(robot: Parts, elements: Mapping[str, Element], name: str, what: str
 
 
 def text(*values: float) -> str:
-    """Numbers as a file has them, without loss."""
+    """Format numbers for a file without loss of precision."""
     return " ".join(repr(float(value) + 0.0) for value in values)
 
 

@@ -6,8 +6,7 @@ one has the wrong sign, the members exchange roles, and the program is solved ag
 Linear programs then look for a better piece (``neighbouring_pieces``). If the start does not show which members are
 zero, relaxed pairs are solved first and tightened.
 
-Directions of the parameters that the data do not determine are regularized towards the start, because IPOPT would
-diverge along them.
+Unidentifiable directions of the parameters are regularized towards the start: IPOPT would diverge along them.
 
 The convergence test is independent of units, unlike IPOPT's own: the cosine of the gradient of the Lagrangian and the
 residual, as in Levenberg–Marquardt.
@@ -252,10 +251,7 @@ class _Run:
         # Where nothing is left to gain, rounding may keep IPOPT from a step that it would take.
         moved = status is Status.STALLED and len(self.history) > first
         if moved and self._stationary(self.history[-1].total) is not None:
-            return (
-                Status.CONVERGED,
-                f"the scaled gradient is below {_SMALL_COSINE:g}, and IPOPT makes no further progress",
-            )
+            return Status.CONVERGED, f"the scaled gradient is below {_SMALL_COSINE:g}, and IPOPT stops"
         return limit if status is Status.MAX_ITERATIONS else (status, detail)
 
     def _prepare(self, held: list[Mask] | None, t: float) -> None:

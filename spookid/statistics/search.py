@@ -295,10 +295,7 @@ class Search(Trials):
             if promised <= settled:
                 return Status.CONVERGED, f"a step would gain less than {settled:g} of the log-likelihood"
             if promised <= ROUNDING:
-                return (
-                    Status.CONVERGED,
-                    f"the predicted gain of a step, {promised:.1g} of the log-likelihood, is within rounding errors",
-                )
+                return Status.CONVERGED, f"the predicted gain of a step ({promised:.1g} in log-likelihood) is rounding"
         return Status.STALLED, because("no step raises the likelihood", numbered, self.best.point, self.ahead)
 
     def _step(self, matrix: Array, settled: float, exact: bool = False) -> tuple[Array | None, float]:

@@ -128,12 +128,13 @@ class Spook(StateScheme["SpookStep"], Stepper):
 
     @property
     def leader(self) -> Stepper:
-        """Rigid joints: stiff ones, or multipliers that start from nothing, only make it harder to begin."""
+        """Stepper for initial fits, with rigid joints: compliant ones, or multipliers without initial values, converge
+        less easily."""
         return Variational()
 
     def check_model(self, model: Model) -> None:
-        """Raise ProblemError for a rigid joint whose multipliers are to be eliminated, and for a rigid loop, whose
-        redundant impulses nothing determines."""
+        """Raise ProblemError for a rigid joint with eliminated multipliers, and for a rigid loop, whose redundant
+        impulses are not determined."""
         if self.weighted:
             if not self._lifted:
                 remedy = 'use `Spook(multipliers="lifted")` or Variational()'
@@ -151,7 +152,7 @@ class Spook(StateScheme["SpookStep"], Stepper):
         return self.closing_unknowns(model)
 
     def window(self, model: Model, settings: Settings, order: int) -> Window:
-        """v is that of the interval before, so that (v₊ − v)/h is the acceleration at q."""
+        """Window of a step: v belongs to the preceding interval, so that (v₊ − v)/h is the acceleration at q."""
         if order < 2:
             return super().window(model, settings, order)
         n, m = model.configuration.ambient, model.state.ambient
@@ -159,8 +160,8 @@ class Spook(StateScheme["SpookStep"], Stepper):
         return Window({0: x, 1: after}, Motion(x[:n], x[n:m], (after[n:m] - x[n:m]) / settings.step))
 
     def doubled(self, model: Model, unknowns: Array, step: float) -> Array | None:
-        """The velocity of a double step is that since two steps before; None if multipliers are unknown, which belong
-        to a step, as what contacts do does."""
+        """States of double steps, with velocities over two steps; None with unknown multipliers or contacts, which
+        belong to single steps."""
         if self.reactions(model) or model.contacts:
             return None
         q = np.ascontiguousarray(unknowns[:, : model.configuration.ambient])
@@ -169,8 +170,8 @@ class Spook(StateScheme["SpookStep"], Stepper):
         return np.hstack([q, np.vstack([3 * v[:1] - 2 * v[1:2], 2 * v[:1] - v[1:2], v])])
 
     def inputs(self, held: Array, mean: Array, late: Array) -> Array:
-        """Data of the impulse factor, (N − 1, n_u): with a given weight inputs held at each step, as in the paper, else
-        their means over it."""
+        """Inputs of each step, (N − 1, n_u): held values with a given weight, as in the paper, otherwise means over the
+        step."""
         return held[:-1] if self.weighted else mean
 
     def symbols(self, model: Model, settings: Settings) -> SpookStep:
@@ -190,7 +191,7 @@ class Spook(StateScheme["SpookStep"], Stepper):
         return factors + step.law_factors()
 
     def forward(self, model: Model, settings: Settings, random: bool = False, exact: bool = False) -> ForwardStep:
-        """The step as equations in (v₊, λ), for any compliance from zero up (2.18; with reactions 2.26)."""
+        """The step as equations in (v₊, λ), for any compliance including zero (2.18; with reactions 2.26)."""
         step = SpookStep(model, settings, Spook(), forward=True)
         impulses, laws = random_symbol(model, random), None
         v_next = ca.SX.sym("v_next", model.configuration.tangent)
@@ -222,7 +223,7 @@ class Spook(StateScheme["SpookStep"], Stepper):
 
 
 class SpookStep(VirtualWork):
-    """The symbols and equations of one step from x with inputs u; ``w`` is v₊ or (q₊ ⊟ q)/h."""
+    """Symbols and equations of one step from x with inputs u; ``w`` is v₊ or (q₊ ⊟ q)/h."""
 
     def __init__(self, model: Model, settings: Settings, scheme: Spook, forward: bool = False) -> None:
         self.model, self.settings, self.law = model, settings, scheme.law
@@ -274,7 +275,7 @@ class SpookStep(VirtualWork):
         return self.multipliers_to(self.v_next)
 
     def multipliers_to(self, w: ca.SX) -> ca.SX:
-        """λ(w) = Σ⁻¹ (a − G w), (n_g,), or with the unknown λ of v₊ λ − Σ̃⁻¹ G (w − v₊).
+        """Multipliers λ(w) = Σ⁻¹ (a − G w), (n_g,), or with the unknown λ of v₊, λ − Σ̃⁻¹ G (w − v₊).
 
         With λ for both residuals nothing but M would tie (q₊ ⊟ q)/h to v₊, and positions would follow the noise in the
         directions that joints hold.
@@ -284,7 +285,7 @@ class SpookStep(VirtualWork):
         return (self.target - self.at.constraint @ w) / self.sigma
 
     def constraint(self, w: ca.SX, multipliers: ca.SX) -> ca.SX:
-        """Σλ + G w − a, (n_g,)."""
+        """Constraint residual Σλ + G w − a, (n_g,)."""
         return self.sigma * multipliers + self.at.constraint @ w - self.target
 
     def slips_to(self, w: ca.SX) -> Slips:
@@ -295,18 +296,18 @@ class SpookStep(VirtualWork):
         return Slips(now, now, self.slip_before, now - self.slip_before, (now,), place, efforts)
 
     def lacking(self, w: ca.SX, multipliers: ca.SX) -> ca.SX:
-        """M (w − v) − Gᵀλ − Ḡᵀτ − h (f + f_g), (6 n_b,): the external impulse a step to ``w`` needs (3.7, 3.8), beside
-        that of contacts."""
+        """Impulse residual M (w − v) − Gᵀλ − Ḡᵀτ − h (f + f_g), (6 n_b,): external impulse of a step to ``w`` besides
+        contacts (3.7, 3.8)."""
         friction = self.law.impulses(self.model, self.settings, self.slips_to(w), multipliers, self.extra)
         return self.balance(w, multipliers, friction) - self._pushed
 
     def balance(self, w: ca.SX, multipliers: ca.SX, friction: ca.SX) -> ca.SX:
-        """The same with given impulses of dry friction along the joints' coordinates, (n_s,)."""
+        """Impulse residual with given impulses of dry friction along the joint coordinates, (n_s,)."""
         along = along_coordinates(self.model, self.settings, self.slips_to(w), friction, self.u)
         return self.momentum(w) - self.at.constraint.T @ multipliers - self.at.slip.T @ along
 
     def momentum(self, w: ca.SX) -> ca.SX:
-        """M (w − v) − h (f + f_g), (6 n_b,)."""
+        """Momentum change without constraints, M (w − v) − h (f + f_g), (6 n_b,)."""
         force = self.at.force + self.at.gyroscopic(self.v) + self.model.pushed(self.q, w, self.u)
         return self.at.mass @ (w - self.v) - self.settings.step * force
 
@@ -322,14 +323,15 @@ class SpookStep(VirtualWork):
         return self.joints.balanced(self.at, impulse)
 
     def weighted(self) -> Factor:
-        """Δp_q and Δp_u of a step times √κ (3.7, 3.8 with 2.30)."""
+        """Weighted residuals Δp_q and Δp_u of a step, times √κ (3.7, 3.8 with 2.30)."""
         moved = self.model.configuration.minus(self.q_next, self.q) / self.settings.step
         residuals = [self.lacking(w, self.multipliers_to(w)) for w in (moved, self.v_next)]
         rows = ca.sqrt(self.settings.weight) * ca.vertcat(*residuals)
         return Factor("impulse", Group.STATE, rows, self.variables, self.u, self._both("Δp_q", "Δp_u"), motion=True)
 
     def weighted_first(self) -> Factor:
-        """Δp_q0 = M_Σ Δq₀/h and Δp_u0 = M_Σ Δv₀ with Δq₀ = −G⁺ g, Δv₀ = G⁺ G v₀, times √κ (after 3.16, 3.17).
+        """Weighted residuals of the first state: Δp_q0 = M_Σ Δq₀/h and Δp_u0 = M_Σ Δv₀ with Δq₀ = −G⁺ g, Δv₀ = G⁺ G v₀,
+        times √κ (after 3.16, 3.17).
 
         M_Σ = M + GᵀΣ̃⁻¹G, with the diagonal of a Σ̃ that nowhere vanishes.
         """
@@ -340,14 +342,14 @@ class SpookStep(VirtualWork):
         return Factor("initial state", Group.STATE, rows, {0: self.x}, self.speed_data, labels, first_only=True)
 
     def held(self) -> Factor:
-        """(q₊ ⊟ q)/h − v₊ = 0 and Σλ + G v₊ − a = 0."""
+        """Equality constraints of a step: (q₊ ⊟ q)/h − v₊ = 0 and Σλ + G v₊ − a = 0."""
         moved = self.model.configuration.difference(self.q_next, self.q) / self.settings.step
         rows = ca.vertcat(moved - self.v_next, self.constraint(self.v_next, self.multipliers))
         labels = row_labels(self.model, "v") + self.model.holding.labels()
         return Factor("step", Group.STATE, rows, self.variables, self.speed_data, labels, kind=Kind.HARD)
 
     def first(self) -> Factor:
-        """g = 0 and G v = 0 at the first step."""
+        """Constraints of the first state: g = 0 and G v = 0."""
         labels, held = self.model.holding.labels(), self.at.violation.numel()
         apart, parting = self._first_rows
         names = (*(f"{label} apart" for label in labels[:held]), *(f"{label} parting" for label in labels))
@@ -366,7 +368,8 @@ class SpookStep(VirtualWork):
 
 
 def regularized(model: Model, h: ca.SX) -> tuple[ca.SX, ca.SX, int]:
-    """Σ (n_g,), Υ (n_p,) and n_p: (4/h²) ε Υ of rows on positions with Υ = 1/(1 + 4τ/h), ε/h of those on velocities."""
+    """Regularization Σ (n_g,), damping Υ (n_p,) and n_p: (4/h²) ε Υ for position constraints with Υ = 1/(1 + 4τ/h), ε/h
+    for velocity constraints."""
     held = model.rows - model.holding.on_velocities
     of_joints = [(joint.damping, joint.compliances()) for joint in model.joints]
     of_ties = [(tie.damping, ca.repmat(tie.compliance, len(model.holding.names[tie]))) for tie in model.ties]

@@ -82,9 +82,8 @@ class Variational(Stepper):
     staggered: ClassVar[bool] = True
 
     def fitting(self, model: Model, law: DryFriction, dynamics: Dynamics) -> PositionScheme[VirtualWork]:
-        """The same step in the coordinates of the joints, or in those of all bodies: if these are asked for, and of
-        loops with a given weight. Rates of the joints are unknowns, too, if constraints hold velocities or contacts
-        push.
+        """The stepper in the coordinates of a fit: joint coordinates, or poses of all bodies if requested, and for
+        loops with a given weight. Joint rates are unknowns, too, with velocity constraints or contacts.
 
         Raises:
             ProblemError: for poses where contacts, or constraints on velocities, are.
@@ -108,7 +107,7 @@ class Variational(Stepper):
         return compliant(model)
 
     def forward(self, model: Model, settings: Settings, random: bool = False, exact: bool = False) -> ForwardStep:
-        """The step as equations in (v₊, λ) from x = (q, v), v of the interval before.
+        """The step as equations in (v₊, λ) from x = (q, v), with v of the preceding interval.
 
         The signals are followed by the share of the interval (1, and ½ in the first step), by their means over the step
         if constraints take any, by 1 for each contact that holds and 0 for others, and by random impulses, if any.
@@ -157,7 +156,7 @@ class Variational(Stepper):
         )
 
     def forward_inputs(self, held: Array, mean: Array, late: Array) -> Array:
-        """Inputs of the forward steps, (N − 1, n_u + 1), weighted by a hat over [t_{k−1}, t_{k+1}].
+        """Inputs of the forward steps, (N − 1, n_u + 1), weighted by a hat function over [t_{k−1}, t_{k+1}].
 
         Args:
             mean, late: means over each step, and means with a weight that rises from 0 to 1 over it, (N − 1, n_u).
@@ -168,7 +167,7 @@ class Variational(Stepper):
         return np.hstack([means, share])
 
     def recorded(self, model: Model, marched: Array, step: float) -> Array:
-        """States at t_k from those of the march, whose velocities belong to the interval before."""
+        """States at t_k from those of the simulation, whose velocities belong to the preceding interval."""
         if len(marched) < 3:
             return marched
         states = marched.copy()
@@ -180,7 +179,7 @@ class Variational(Stepper):
 
 @dataclass(frozen=True)
 class Leapfrog(JointScheme["_Step"]):
-    """Joint coordinates and the rates of the interval before, at each step."""
+    """Unknowns of a step: joint coordinates and the rates of the preceding interval."""
 
     refuses: ClassVar[dict[str, str]] = {
         SWITCHED: NEEDS_JOINTS,
@@ -188,12 +187,12 @@ class Leapfrog(JointScheme["_Step"]):
     }
 
     def motion(self, model: Model) -> Manifold:
-        """The coordinates of the joints, and their rates."""
+        """Motion as joint coordinates and their rates."""
         space = super().motion(model)
         return Manifold((*space.parts, ("flat", space.tangent))).joined
 
     def window(self, model: Model, settings: Settings, order: int) -> Window:
-        """Rates at t_k are means of both sides, accelerations their difference."""
+        """Window of a step: rates at t_k are means of both intervals, accelerations their difference."""
         x, after = (ca.SX.sym(name, self.manifold(model).ambient) for name in ("x", "x_after"))
         if order == 0:
             still = ca.SX(super().motion(model).tangent, 1)
@@ -207,7 +206,7 @@ class Leapfrog(JointScheme["_Step"]):
     def around(
         self, model: Model, settings: Settings, order: int
     ) -> tuple[dict[int, ca.SX], tuple[Motion, Motion, Motion]]:
-        """The rates of the interval before t_k lead back to t_{k−1}; the acceleration is that at t_k."""
+        """Motion around t_k: the preceding rates lead back to t_{k−1}; the acceleration is that at t_k."""
         h, space = settings.step, super().motion(model)
         x, after = (ca.SX.sym(name, self.manifold(model).ambient) for name in ("x", "x_after"))
         sides = self._rates(model, x), self._rates(model, after)
@@ -223,13 +222,14 @@ class Leapfrog(JointScheme["_Step"]):
         return x[n : motion.ambient]
 
     def start(self, model: Model, states: Array, displacements: Array, friction: Array, step: float) -> Array:
-        """Joint coordinates, their differences, and nothing transmitted."""
+        """Initial unknowns: joint coordinates, their differences, and zero multipliers."""
         space = super().motion(model)
         x, rest = np.hsplit(super().start(model, states, displacements, friction, step), [space.ambient])
         return np.hstack([x, _differences(space, x, step), rest])
 
     def doubled(self, model: Model, unknowns: Array, step: float) -> Array | None:
-        """Those whose rates are of two steps; None with contacts, whose impulses belong to a step."""
+        """States of double steps, with rates over two steps; None with contacts, whose impulses belong to single
+        steps."""
         if model.contacts:
             return None
         space, twice = super().motion(model), unknowns.copy()
@@ -239,12 +239,12 @@ class Leapfrog(JointScheme["_Step"]):
         return twice
 
     def inputs(self, held: Array, mean: Array, late: Array) -> Array:
-        """Weighted by a hat over [t_{k−1}, t_{k+1}], in the first step over what there is, (N − 1, n_u)."""
+        """Inputs of each step, weighted by a hat function over [t_{k−1}, t_{k+1}], or over the first step alone, (N −
+        1, n_u)."""
         return hats(mean, late)
 
     def factors(self, model: Model, settings: Settings) -> list[Factor]:
-        """The weighted residuals of each step, how coordinates follow rates, what constraints hold, and the first
-        rates."""
+        """Factors: weighted residuals of each step, kinematic equations, constraints, and the first rates."""
         step = self.step(model, settings)
         impulse = step.impulse(self).written_in(step.symbols, step.values)
         held = [step.first(), *step.rolling()] if step.joints.closing else []
@@ -286,7 +286,7 @@ class _Step(JointStep):
         return Factor("step", Group.STATE, rows, self.variables, none, labels, kind=Kind.HARD)
 
     def rolling(self) -> list[Factor]:
-        """A v₊ − γ at the middle of the step; its data are means of the inputs over it."""
+        """Velocity constraints A v₊ − γ at the middle of the step; their data are mean inputs over it."""
         holding, joints, h = self.model.holding, self.joints, self.settings.step
         fast = [tie for tie in self.model.ties if tie.on_velocities]
         if not fast:
@@ -299,7 +299,7 @@ class _Step(JointStep):
         return [Factor(VELOCITY_ROWS, Group.STATE, rows, self.variables, data, labels, kind=Kind.HARD)]
 
     def first(self) -> Factor:
-        """What holds the rates before the first step."""
+        """Constraints on the rates before the first step."""
         model, joints = self.model, self.joints
         motion = Recursion(joints, self.x, self.v, ca.SX(self.v.numel(), 1))
         at = model.mechanics(motion.q)

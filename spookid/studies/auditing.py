@@ -44,7 +44,7 @@ _CLEAR = 5.0
 
 @dataclass(frozen=True)
 class Drift(Listed):
-    """How one parameter moves when the step is halved twice and the samples stay the same."""
+    """Change of one parameter when the step is halved twice with the same samples."""
 
     name: str
     unit: str
@@ -67,13 +67,13 @@ class Drift(Listed):
 
     @property
     def steady(self) -> bool:
-        """True if the estimates differ by no more than the ends of fits do."""
+        """True if the estimates differ by no more than the tolerance of the fits."""
         blur = _blur(self.estimates, self.std_err)
         return all(abs(one - other) <= blur for one, other in pairwise(self.estimates))
 
     @property
     def fine(self) -> bool:
-        """True if that, or without an order all differences, are less than a standard error."""
+        """True if the bias, or without an order all differences, are below a standard error."""
         moved = abs(self.off) if math.isfinite(self.off) else max(self.estimates) - min(self.estimates)
         return moved <= (self.std_err if math.isfinite(self.std_err) else _FINE * abs(self.estimates[-1]))
 
@@ -136,7 +136,7 @@ class Audit(Tabular):
         return self.page()
 
     def page(self, verbose: bool = False) -> list[Block]:
-        """What the command prints, with the estimates at all three steps if it is to be ``verbose``."""
+        """Return what the command prints; ``verbose`` adds the estimates at all three steps."""
         parts = counted(len(self.drifts), "parameter")
         facts = f"{parts}, {self.stepper or 'stepper'}, h = {self.steps[0]:g} s, h/2 and h/4"
         head, rows = ("parameter", *ESTIMATED[:3], "unit", "bias of h", "/ std. error", "order"), []
@@ -166,8 +166,7 @@ class Audit(Tabular):
 
 
 def audit(problem: Problem, fit: Fit | None = None) -> Audit:
-    """Fit ``problem`` as ``solve`` does, then at its step h, at h/2 and at h/4, with the estimator and the samples that
-    this has chosen, and one noise.
+    """Fit ``problem`` as ``solve`` does, then with steps h, h/2 and h/4, the same estimator, samples and noise.
 
     The noise is that of h/4: at h it makes up for the step. Parameters that the data do not determine are left out.
 
@@ -203,7 +202,7 @@ def _drift(last: Estimate, found: tuple[Estimate, ...], solved: Estimate, proble
 
 
 def refined(problem: Problem, times: int) -> Problem:
-    """With steps that many times shorter, observed where the problem is, under the same random forces.
+    """Return the problem with shorter steps, the same samples and the same process-noise intensity.
 
     Impulses of more steps add up to the same motion if the variance of each, one over the weight, is as much smaller.
     """
@@ -288,7 +287,7 @@ def begin(job: Job) -> Callable[[], Answer]:
 
 
 def answer(audit: Audit, label: str, columns: int = WIDTH) -> Answer:
-    """With the files ``audit.txt`` and ``audit.png``."""
+    """Answer of the study, with the files ``audit.txt`` and ``audit.png``."""
     facts = ("unit", "estimates", "std_err", "order", "extrapolated", "solved", "off", "fine")
     ends = [pair for pair in zip(audit.steps, audit.statuses, strict=True) if pair[1] is not Status.CONVERGED]
     failed = ", ".join(f"{number(step, 6)} s ({end.value})" for step, end in ends)
@@ -311,7 +310,7 @@ def answer(audit: Audit, label: str, columns: int = WIDTH) -> Answer:
 
 
 def figure(audit: Audit) -> Figure:
-    """A panel a parameter: estimates against the step, the extrapolated value at 0, and what noise leaves open."""
+    """Draw one panel per parameter: estimates against the step, the extrapolated value at 0, and the standard error."""
     count = len(audit.drifts)
     result, panels = pictures.panels(count, 4, (3.4, 2.6), f"Time-step audit of {audit.problem}")
     for panel, drift in zip(panels, audit.drifts, strict=False):

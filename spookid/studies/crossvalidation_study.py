@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One model with all its recordings, each of another name."""
+    """One model with all its recordings, which have different names."""
 
     name: str
     problem: Problem
 
 
 def cases(problems: Mapping[str, Problem]) -> list[Case]:
-    """Merge problems that differ in nothing but their name and their recordings.
+    """Merge problems that differ only in their names and recordings.
 
     So ``{"01_dry": ..., "01_viscous": ..., "02_dry": ..., "02_viscous": ...}`` are two models, dry and viscous, on two
     recordings. A case has the name of what its keys have in common.
@@ -131,7 +131,7 @@ def _sets(job: Job, found: Iterable[Case]) -> list[list[Case]]:
 
 
 def answer(problem: str, sets: Sets) -> Answer:
-    """With the files ``crossvalidation.md`` and ``crossvalidation.png``.
+    """Answer of the study, with the files ``crossvalidation.md`` and ``crossvalidation.png``.
 
     Args:
         problem: what was cross-validated, for the reader of the folder.
@@ -202,7 +202,7 @@ def _test(test: Test) -> dict[str, Any]:
 
 
 def figure(sets: Sets) -> Figure:
-    """A panel a set: scores on the recording fitted to and on the others."""
+    """Draw one panel per set of models: scores on the fitted recording and on the others."""
     from matplotlib.figure import Figure
 
     widest = max(sum(len(model.recordings) for model in models) for models in sets)

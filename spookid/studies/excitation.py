@@ -209,7 +209,7 @@ class _Plan:
         )
 
     def search(self, criterion: Criterion, rng: np.random.Generator) -> tuple[Search, tuple[str, ...]]:
-        """Set up the search; notices list parameters that no motion identifies."""
+        """Set up the search, with warnings of parameters that no motion identifies."""
         problem, bounds = self.problem, self.limits.bounds(self.problem)
         finite = np.isfinite(bounds.position).all(axis=0)
         middle = np.where(finite, np.where(finite, bounds.position, 0.0).mean(axis=0), 0.0)

@@ -136,7 +136,7 @@ class Design:
 
     @cached_property
     def functions(self) -> Array:
-        """Of the basis, (3, N, m)."""
+        """Basis functions and derivatives, (3, N, m)."""
         return self.basis.at(self.t)
 
     def motion(self, z: Array, functions: Array | None = None) -> Array:
@@ -147,7 +147,7 @@ class Design:
     # --- its information ---
 
     def information(self, motion: Array) -> Array:
-        """Of the data in scaled parameters, (n_p, n_p)."""
+        """Information of the data in scaled parameters, (n_p, n_p)."""
         rows = self.efforts.slopes(motion) * self.sizes
         flat = rows.reshape(-1, len(self.sizes))
         return np.asarray(flat.T @ flat * (self.t[1] - self.t[0]))
@@ -182,7 +182,7 @@ class Design:
         return self.judge(self.information(self.motion(z)))[0]
 
     def gradient(self, z: Array) -> Array:
-        """Of the criterion in the coefficients."""
+        """Gradient of the criterion in the coefficients."""
         motion, step = self.motion(z), self.t[1] - self.t[0]
         rows = self.efforts.slopes(motion) * self.sizes
         flat = rows.reshape(-1, len(self.sizes))
@@ -235,7 +235,7 @@ class DesignProgram:
 
     @cached_property
     def bounds(self) -> tuple[Array, Array]:
-        """Of the rows, each over its scale."""
+        """Bounds of the constraints, each divided by its scale."""
         limits = self.design.bounds
         pair = [(side / limits.scales)[limits.present] for side in limits.inner]
         return np.tile(pair[0], len(self.design.t)), np.tile(pair[1], len(self.design.t))
@@ -249,7 +249,7 @@ class DesignProgram:
         return self.design.gradient(z)
 
     def constraints(self, z: Array) -> Array:
-        """Rows that have limits, those of one instant after the other."""
+        """Constraints with limits, instant by instant."""
         limits = self.design.bounds
         rows = self.design.efforts.asked(self.design.motion(z))
         return (rows / limits.scales)[:, limits.present].ravel()
@@ -264,7 +264,7 @@ class DesignProgram:
 
     @cached_property
     def jacobian_sparsity(self) -> ca.Sparsity:
-        """Which unknowns occur in which rows."""
+        """Sparsity of the constraints in the unknowns."""
         columns, rows = np.nonzero(self._pattern.T)
         return ca.Sparsity.triplet(self._pattern.shape[0], self.size, rows.tolist(), columns.tolist())
 
@@ -322,7 +322,7 @@ class Search:
         return home, reach, rates
 
     def drawn(self, rng: np.random.Generator) -> Array:
-        """Coefficients of a random motion, each coordinate as large as the limits of positions and rates let it."""
+        """Draw the coefficients of a random motion, scaled up to the limits of positions and rates."""
         design, (home, reach, fastest) = self.design, self._home
         m, n = design.basis.size, len(home)
         functions, z = design.functions, rng.standard_normal((n, m))
@@ -334,7 +334,7 @@ class Search:
         return z.ravel()
 
     def random(self, rng: np.random.Generator, few: int = _FEW) -> Array:
-        """A random motion, lessened until all limits hold: of a few draws the one that had to be lessened least.
+        """Return a random motion within all limits: of a few draws the one that needed the least reduction.
 
         Args:
             few: draws.
@@ -357,7 +357,7 @@ class Search:
         )
 
     def improved(self, start: Array, watch: Watch, seen: Callable[[int, float], None], most: int) -> tuple[Array, str]:
-        """The coefficients that IPOPT finds from a start, within the limits at all times, and how it ended.
+        """Optimize the coefficients by IPOPT from a start within the limits, and return how it ended.
 
         Args:
             watch: knows of an interrupt.

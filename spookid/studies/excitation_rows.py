@@ -32,7 +32,7 @@ _ROUND = 1e-3
 
 
 class Told(NamedTuple):
-    """Of a motion at N instants."""
+    """Quantities of a planned motion at N instants."""
 
     signals: Array
     """Of all motors, (N, n_m)."""
@@ -69,16 +69,16 @@ class PlannedEfforts:
 
     @property
     def problem(self) -> Problem:
-        """The problem at whose initial values they are."""
+        """The problem whose initial values are used."""
         return self.coordinates.problem
 
     @property
     def free(self) -> tuple[Parameter, ...]:
-        """Those that are to be found, as they were declared."""
+        """Parameters to be identified, as declared."""
         return tuple(self.coordinates.regressor.free)
 
     def slopes(self, motion: Array) -> Array:
-        """Slopes of the forces, each row over its noise's density, (N, m, n_p)."""
+        """Derivatives of the forces, each divided by the noise density, (N, m, n_p)."""
         (found,) = self._called(self._slopes, motion)
         return found.reshape(len(found), len(self.free), -1).transpose(0, 2, 1)
 
@@ -88,25 +88,25 @@ class PlannedEfforts:
         return np.stack(np.split(self._called(self._pulled, motion, flat)[0], 3, axis=1))
 
     def asked(self, motion: Array) -> Array:
-        """Positions, rates and efforts along the coordinates of all joints, places of frames, and of each cone the
-        force along its normal and what is left of friction, (N, 3 n_s + 3 f + 2 c)."""
+        """Limited quantities: positions, rates and efforts of all joint coordinates, positions of frames, and for each
+        friction cone the normal force and the friction reserve, (N, 3 n_s + 3 f + 2 c)."""
         return self._called(self._asked, motion)[0]
 
     def asked_slopes(self, motion: Array) -> Array:
-        """Their slopes in the motion, (3, N, rows, m)."""
+        """Derivatives of the limited quantities in the motion, (3, N, rows, m)."""
         (flat,), m = self._called(self._asked_slopes, motion), motion.shape[2]
         return np.stack(np.split(flat.reshape(len(flat), 3 * m, -1).transpose(0, 2, 1), 3, axis=2))
 
     @cached_property
     def asked_pattern(self) -> Mask:
-        """True where a row of what is asked depends on a planned coordinate, (rows, m)."""
+        """Sparsity of the limited quantities: True where one depends on a planned coordinate, (rows, m)."""
         m, slopes = len(self.coordinates.planned), self._asked_jacobian
         found = np.zeros(slopes.shape, dtype=bool)
         found[tuple(np.array(part, dtype=np.intp) for part in slopes.sparsity().get_triplet())] = True
         return np.asarray(np.any(found.reshape(-1, 3, m), axis=1))
 
     def told(self, motion: Array, widths: Array | None = None) -> Told:
-        """What the motion is and takes; with friction of other widths if they are given."""
+        """Motion and required efforts, optionally with other friction widths."""
         signals, forces, states, accelerations, *joints = self._called(self._told, motion, widths=widths)
         sizes = [one.labels(self.problem.model) for one in self.coordinates.held]
         cuts = np.cumsum([len(size) for size in sizes])[:-1]
@@ -231,8 +231,7 @@ class PlannedEfforts:
 
 
 def normal_and_across(contact: Touch, force: Array) -> tuple[Array, Array]:
-    """Parts of a contact's force (N, rows) along the normal of its plane and across it, (N,) each; zero along axes that
-    it has not."""
+    """Normal and tangential components of a contact force (N, rows), (N,) each; zero along axes without an equation."""
     parts = {axis: force[:, i] for i, axis in enumerate(contact.rows_along)}
     none = np.zeros(len(force))
     return parts.get("z", none), np.hypot(parts.get("x", none), parts.get("y", none))

@@ -103,7 +103,7 @@ class ExpectedErrors(Tabular):
         return float(10 ** brentq(excess, -9.0, 9.0)) if excess(-9.0) > 0 else 0.0
 
     def until(self, name: str, error: float, relative: bool = False) -> str:
-        """A sentence that says how long the motion has to be made until the error of a parameter is below another.
+        """Say how often the motion must be repeated until the error of a parameter is below a limit.
 
         Args:
             relative: True if ``error`` is a share of the parameter.
@@ -133,7 +133,7 @@ class ExpectedErrors(Tabular):
         return self.page()
 
     def page(self, verbose: bool = False) -> list[Block]:
-        """What commands print; many parameters without coordinates of inertias unless it is to be ``verbose``."""
+        """Return what commands print; ``verbose`` adds coordinates of inertias and all correlations."""
         return [f"{self.problem}: {self.verdict}", *self.tables(verbose), *estimator_line(self.assumptions)]
 
     @property
@@ -145,7 +145,7 @@ class ExpectedErrors(Tabular):
         return f"{words}; {unknown} {'is' if unknown == 1 else 'are'} not identifiable" if unknown else words
 
     def tables(self, verbose: bool = False) -> Iterator[Block]:
-        """As of ``page``, without the verdict."""
+        """Yield the blocks of ``page`` without the verdict."""
         hidden = set() if verbose else covered(self.physical.values(), (), len(self.names))
         if grids := bodies(self.physical):
             yield from grids

@@ -247,7 +247,7 @@ def _fit(share: _Share) -> Sums:
 
 
 def told(found: Marginal) -> Sums:
-    """The sums in the likelihood of a recording."""
+    """Sums that a recording contributes to the likelihood."""
     sums: Sums = {(name,): getattr(found, name) for name in ("value", "gradient", "volume", "information")}
     parts: dict[str, Mapping[str, Any]] = {name: getattr(found.sweep(), name) for name in _NAMED}
     parts |= {name: getattr(found, name)() for name in _ASKED}

@@ -39,7 +39,7 @@ class Everyone:
     pool: WorkerPool
 
     def ask(self, asked: Pass) -> Sums:
-        """Sums over all recordings, in their order.
+        """Evaluate all recordings, and return the sums in their order.
 
         Raises:
             NotPositiveDefiniteError: if one has no answer.

@@ -22,7 +22,7 @@ _MARGIN = 0.01
 
 @dataclass(frozen=True, eq=False)
 class Cone:
-    """Where the force of a contact is to stay."""
+    """Friction cone within which the force of a contact must stay."""
 
     contact: Touch
     friction: float
@@ -33,7 +33,7 @@ class Cone:
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """Of n coordinates of joints, f frames and c cones, infinite where there is none."""
+    """Bounds of n joint coordinates, f frames and c cones, infinite without a limit."""
 
     position: Array
     """(2, n) [rad or m]."""
@@ -176,7 +176,7 @@ class MotionLimits(metaclass=Checked):
         return [Cone(contacts[name], *map(float, one)) for name, one in self.cone.items()]
 
     def bounds(self, problem: Problem) -> Bounds:
-        """In the order of the model's coordinates.
+        """Bounds as arrays in the order of the model's coordinates.
 
         Raises:
             ProblemError: for an unknown coordinate, or a motor without a limit of its rate.

@@ -58,7 +58,7 @@ class Rung:
 
 @dataclass(frozen=True)
 class Step:
-    """From one model to a larger one."""
+    """Comparison of a model with a larger one that contains it."""
 
     name: str
     """That of the larger model."""
@@ -115,7 +115,7 @@ class Ladder(Tabular):
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """To each model from the largest earlier one that it contains."""
+        """Comparisons of each model with the largest earlier one that it contains."""
         own = {rung.name: rung for rung in self.rungs}
         return tuple(self._step(own[smaller], own[larger]) for larger, smaller in self.below.items())
 
@@ -141,7 +141,7 @@ class Ladder(Tabular):
         return tuple(rung.name for rung in self.rungs if rung.solution.status is not Status.CONVERGED)
 
     def blocks(self) -> list[Block]:
-        """Models, errors of each recording, and what pays."""
+        """Tables of models, errors of each recording, and extensions that improve the prediction."""
         rows = [
             (
                 rung.name,

@@ -95,7 +95,7 @@ class ArmKnowledge:
         return cls(names, fitted, Normal(mean, root_of(covariance, np.where(widths > 0, widths, 1.0))))
 
     def check(self, result: Solution) -> None:
-        """Refuse a result other than that from which this is.
+        """Refuse a result other than that of the calibration.
 
         Raises:
             ProblemError: if it is another.
@@ -121,8 +121,8 @@ _PASSED = 3 * math.pi / (8 * math.sqrt(2))
 
 
 def expected(problem: Problem, solution: Solution, found: PayloadRows) -> Array:
-    """Root mean square of what the noise of the fit leaves of each balance below the cutoff, (n,) [N m or N]; NaN if
-    the fit does not say."""
+    """Expected rms residuals of each balance below the cutoff from the noise of the fit, (n,) [N m or N]; NaN if
+    unknown."""
     band = math.sqrt(2 * _PASSED * found.cutoff)
     densities = []
     for name, motor in zip(found.names, found.motors, strict=True):

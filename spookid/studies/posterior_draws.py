@@ -32,7 +32,7 @@ _COVERS = (
 
 @dataclass(frozen=True, eq=False)
 class PosteriorDraws(Tabular):
-    """Draws of the parameters of a problem, (n, n_p)."""
+    """Posterior draws of the parameters of a problem, (n, n_p)."""
 
     problem: str
     names: tuple[str, ...]

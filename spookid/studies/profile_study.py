@@ -122,7 +122,7 @@ def table(profiles: Sequence[Profile]) -> str:
 
 
 def blocks(profiles: Sequence[Profile]) -> list[Block]:
-    """The same as title, table and sentences."""
+    """Report of all profiles as title, table and sentences."""
     rows = [(p.row[0], number(p.estimate, 5), *p.row[1:], str(len(p.points) - 1)) for p in profiles]
     title = [f"Profiles of {profiles[0].problem}", *estimator_line(profiles[0].assumptions)]
     head = ("parameter", "estimate", "linearized 95 %", "likelihood ratio 95 %", "fits")
@@ -130,7 +130,7 @@ def blocks(profiles: Sequence[Profile]) -> list[Block]:
 
 
 def figure(profiles: Sequence[Profile]) -> Figure:
-    """A panel a parameter: ζ against the value, the straight line of the linearization, and both intervals."""
+    """Draw one panel per parameter: ζ against the value, the straight line of the linearization, and both intervals."""
     result, panels = pictures.panels(len(profiles), 3, (4.2, 3.0), f"Profiles of {profiles[0].problem}")
     for panel, one in zip(panels, profiles, strict=False):
         _draw(panel, one)

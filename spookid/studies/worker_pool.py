@@ -33,7 +33,7 @@ _TRIES = 3
 
 @dataclass(frozen=True)
 class Lost:
-    """Instead of a result: workers end at it."""
+    """Placeholder for the result of a task at which workers end unexpectedly."""
 
     reason: str
 
@@ -44,7 +44,7 @@ Answers: TypeAlias = Generator[tuple[int, R | Lost], None, None]
 
 @dataclass(eq=False)
 class WorkerPool:
-    """Whoever works: this process, workers, or an executor."""
+    """Pool that runs tasks in this process, in worker processes, or in an executor."""
 
     jobs: int = 1
     """Worker processes, if there is no executor; 1: this process."""
@@ -76,7 +76,8 @@ class WorkerPool:
                 told += 1
 
     def answers(self, work: Callable[..., R], tasks: Mapping[int, tuple[Any, ...]]) -> Answers[R]:
-        """Numbers of tasks and their results as they come; a worker that dies costs what it was at, which others do.
+        """Yield task numbers and results in the order of completion; the task of a worker that dies is repeated by
+        others.
 
         Raises:
             ProblemError: that of a task.
@@ -128,7 +129,7 @@ class WorkerPool:
 
 
 def processes(jobs: int) -> Executor:
-    """An executor of so many processes of one thread each: at every call the same, or another if one of them died.
+    """Return an executor of single-threaded processes, the same at every call unless one of them died.
 
     Processes that have nothing to do end by themselves, and at once with this one.
     """
@@ -161,7 +162,7 @@ def _undisturbed() -> Iterator[None]:
 
 
 def cut_off(executor: Executor) -> None:
-    """End the `processes` and what they are at."""
+    """Terminate the worker processes and their tasks."""
     executor.shutdown(wait=False, kill_workers=True)  # type: ignore[call-arg]
 
 
@@ -204,7 +205,7 @@ def cluster(address: str) -> Iterator[Executor]:
 
 
 class Cluster(Executor):
-    """Work of a cluster, which fails once its scheduler is gone: Dask would let it wait for ever."""
+    """Executor of a cluster that fails when its scheduler is gone, for which Dask would wait forever."""
 
     def __init__(self, client: Any, address: str) -> None:
         self._client, self._executor = client, client.get_executor(pure=False)

@@ -21,7 +21,7 @@ from spookid.records import dataclass
 
 
 def null_space(rows: Array) -> tuple[Array, Array, Array]:
-    """Orthonormal bases of the row space and null space of rows (k, n), each alike, and the pseudo-inverse (n, k)."""
+    """Orthonormal bases of row space and null space of equally weighted rows (k, n), and the pseudo-inverse (n, k)."""
     lengths = np.linalg.norm(rows, axis=1)
     units = np.where(lengths > 0, 1 / np.where(lengths > 0, lengths, 1.0), 0.0)
     if not len(rows):
@@ -33,7 +33,7 @@ def null_space(rows: Array) -> tuple[Array, Array, Array]:
 
 
 def least_distance(rows: Array, values: Array) -> Array | None:
-    """argmin |x| of rows x ≤ values, (n,); None if no point satisfies them: by Lawson and Hanson's reduction to
+    """Solve argmin |x| subject to rows x ≤ values, (n,); None if it is infeasible: by Lawson and Hanson's reduction to
     non-negative least squares (Solving Least Squares Problems, 1974, chapter 23)."""
     lengths = np.linalg.norm(rows, axis=1)
     largest = np.max(np.abs(values[np.isfinite(values)]), initial=0.0)
@@ -58,7 +58,7 @@ def least_distance(rows: Array, values: Array) -> Array | None:
 
 @dataclass(frozen=True, eq=False)
 class Chart:
-    """Some parameters θ that are coordinates of y = φ(θ), of which residuals are more nearly linear than of θ.
+    """Chart of some parameters θ with y = φ(θ), in which residuals are more nearly linear than in θ.
 
     A step δ leads to φ⁻¹(φ(θ) + Dφ δ), which is θ + δ to first order: Gauss–Newton steps at the bottom of a curved
     valley then follow it.
@@ -70,8 +70,8 @@ class Chart:
     inverse: Callable[[Array, Array], Array | None]  # φ⁻¹(y) nearest to given coordinates; None if there is none
 
     def moved(self, parameters: Array, straight: Array) -> Array:
-        """Where a step leads that leads straight to ``straight``, all parameters (n_p,); that itself if no coordinates
-        are there, or if a fixed one would have to move."""
+        """End of a step that is straight in the chart's coordinates and points to ``straight``, all parameters (n_p,);
+        ``straight`` itself if it has no such coordinates, or if a fixed parameter would have to change."""
         free = self.places >= 0
         start, end = self.values.copy(), self.values.copy()
         start[free], end[free] = parameters[self.places[free]], straight[self.places[free]]
@@ -87,7 +87,7 @@ class Chart:
 
 @dataclass(frozen=True, eq=False)
 class FreeDirections:
-    """What parameters may do to first order."""
+    """First-order free directions of the parameters within bounds and constraints."""
 
     held: Mask  # True for those that do not move by themselves, (n_p,)
     normals: Array = field(default_factory=lambda: np.zeros((0, 0)))
@@ -100,22 +100,22 @@ class FreeDirections:
 
     @property
     def unbounded(self) -> FreeDirections:
-        """As if there were no bounds."""
+        """The free directions without bounds."""
         return FreeDirections(np.zeros_like(self.held), self.normals)
 
     @property
     def linked(self) -> Mask:
-        """True for parameters in constraints that hold, (n_p,)."""
+        """True for parameters in active constraints, (n_p,)."""
         return np.asarray(np.any(self.normals != 0, axis=0)) if self.tied else np.zeros_like(self.held)
 
     def basis(self, sizes: Array) -> Array:
-        """Orthonormal basis of the directions of parameters over their sizes, (n_p, f)."""
+        """Orthonormal basis of the free directions, of parameters over their magnitudes, (n_p, f)."""
         free = np.flatnonzero(~self.held)
         own = np.eye(len(self.held))[:, free]
         return own @ null_space(self.normals[:, free] * sizes[free])[1] if self.tied else own
 
     def settled(self, sizes: Array) -> Mask:
-        """True for parameters that are not held and that constraints leave nowhere to go, (n_p,)."""
+        """True for parameters that constraints determine although no bound fixes them, (n_p,)."""
         if not self.tied:
             return np.zeros_like(self.held)
         left = np.linalg.norm(self.basis(sizes), axis=1)
@@ -128,7 +128,7 @@ class FreeDirections:
 
 @dataclass(frozen=True, eq=False)
 class LinearConstraints:
-    """A_eq δ = b_eq and A_in δ ≤ b_in of a step δ of the parameters (n_p,)."""
+    """Linear constraints A_eq δ = b_eq and A_in δ ≤ b_in on a step δ of the parameters (n_p,)."""
 
     A_eq: Array
     """(k_eq, n_p)."""
@@ -140,19 +140,19 @@ class LinearConstraints:
     """(k_in,), not negative where the present parameters satisfy them."""
 
     def after(self, moved: Array | float) -> LinearConstraints:
-        """Of what is left of a step of which a part is made."""
+        """Constraints on the rest of a step after a part of it."""
         if isinstance(moved, float):
             return self
         return LinearConstraints(self.A_eq, self.b_eq - self.A_eq @ moved, self.A_in, self.b_in - self.A_in @ moved)
 
     def among(self, others: int) -> LinearConstraints:
-        """Of a step of the parameters and of so many unknowns behind them."""
+        """Constraints on a step of the parameters followed by other unknowns."""
         wider = (np.pad(rows, ((0, 0), (0, others))) for rows in (self.A_eq, self.A_in))
         return LinearConstraints(next(wider), self.b_eq, next(wider), self.b_in)
 
 
 class ParameterConstraints:
-    """Rows h(θ) = 0 and g(θ) ≤ 0.
+    """Nonlinear constraints h(θ) = 0 and g(θ) ≤ 0 on the parameters.
 
     Args:
         parameters: symbols of the free parameters, (n_p,).
@@ -179,36 +179,36 @@ class ParameterConstraints:
         """What each row's terms add up to at typical sizes, (k,)."""
 
     def values(self, parameters: Array) -> tuple[Array, Array]:
-        """Rows (k,), equalities first, and their slopes (k, n_p)."""
+        """Constraint values (k,), equalities first, and their gradients (k, n_p)."""
         rows, slopes = self._both(parameters)
         return rows.full()[:, 0], slopes.full()
 
     def linearized(self, parameters: Array) -> LinearConstraints:
-        """What a step from here must satisfy."""
+        """Linearized constraints on a step from this point."""
         (rows, slopes), k = self.values(parameters), self.equalities
         return LinearConstraints(slopes[:k], -rows[:k], slopes[k:], -rows[k:])
 
     def curvature(self, parameters: Array, multipliers: Array) -> Array:
-        """Σ of the rows' second derivatives with multipliers (k,), (n_p, n_p)."""
+        """Sum of the constraints' second derivatives times multipliers (k,), (n_p, n_p)."""
         return np.asarray(self._bend(parameters, multipliers).full())
 
     def active(self, parameters: Array) -> Mask:
-        """True for rows that hold with equality, (k,)."""
+        """True for active constraints, (k,)."""
         rows = self.values(parameters)[0]
         return np.asarray((np.arange(len(rows)) < self.equalities) | (rows >= -DEPENDENT * self.scales))
 
     def violations(self, parameters: Array) -> Array:
-        """How far each row is from being met, in shares of its terms, (k,); NaN if it is not known."""
+        """Violation of each constraint relative to its terms, (k,); NaN if unknown."""
         rows = self.values(parameters)[0] / self.scales
         rows[: self.equalities] = np.abs(rows[: self.equalities])
         return np.maximum(rows, 0.0)
 
     def violation(self, parameters: Array) -> float:
-        """Violation of the constraint that is farthest from being met."""
+        """Largest violation of a constraint."""
         return float(np.max(self.violations(parameters), initial=0.0))
 
     def restored(self, parameters: Array, lower: Array, upper: Array) -> Array | None:
-        """The nearest parameters in their bounds that satisfy all rows, to first order; None if none are found."""
+        """Nearest parameters within bounds that satisfy all constraints, to first order; None if none are found."""
         here, off = parameters, self.violations(parameters)
         while np.max(off, initial=0.0) > ROUNDING and np.all(np.isfinite(off)):
             step, share, before = self._nearest(here, lower, upper), 1.0, float(np.linalg.norm(off))

@@ -256,7 +256,7 @@ def test_what_cannot_be_told_is_refused(folder: Path, capsys: pytest.CaptureFixt
             call()
     other = ArmKnowledge.of(result)
     moved = ArmKnowledge(other.names, other.estimates + 0.1, other.belief)
-    with pytest.raises(ProblemError, match="not of these results"):
+    with pytest.raises(ProblemError, match="belongs to other results"):
         problem.payload(result, log, "flange", calibration=moved)
     (folder / "bad.json").write_text('{"arm": {"parameters": ["a"]}}', encoding="utf-8")
     (folder / "thin.csv").write_text("t,q_0,q_1,q_2\n0,0,0,0\n1,0,0,0\n", encoding="utf-8")

@@ -24,7 +24,7 @@ from spookid.tables.table import counted
 
 
 def library(module: str, package: str, what: str, install: str = "'spookid[logs]'") -> Any:
-    """A module of a package that is loaded, and mostly installed, only where it is needed."""
+    """Import an optional package when it is needed."""
     try:
         return import_module(module)
     except ImportError:
@@ -33,7 +33,7 @@ def library(module: str, package: str, what: str, install: str = "'spookid[logs]
 
 @contextmanager
 def reading(path: Path, kind: str, remedy: str) -> Iterator[None]:
-    """Turn whatever a library raises at a file into one sentence; what is not there is refused before it is asked."""
+    """Convert exceptions of a reading library into one sentence; missing files are refused first."""
     try:
         if not path.is_dir():
             regular(path).open("rb").close()
@@ -64,12 +64,12 @@ def most_unpacked(path: Path) -> float:
 
 
 def most_bytes(path: Path) -> float:
-    """Of numbers that may be in memory of a file."""
+    """Most bytes of numbers that may be read from a file."""
     return min(most_unpacked(path), available() / COPIES)
 
 
 def check_amount(path: Path, count: float) -> None:
-    """Refuse more numbers than there is memory for, and than a file of its size holds, before they are read."""
+    """Refuse, before reading, more numbers than fit into memory or than the size of the file allows."""
     if 8.0 * count > most_bytes(path):
         raise ProblemError(
             f"{path} declares {count:,.0f} numbers, more than memory holds or than measurements compress to in its "
@@ -102,14 +102,14 @@ class Clock:
         return int(i if self.rows is None else self.rows[i])
 
     def taken(self, order: NDArray[np.intp]) -> Clock:
-        """Some of its samples, in an order."""
+        """Select and order samples."""
         columns = {name: values[order] for name, values in self.columns.items()}
         rows = order if self.rows is None else self.rows[order]
         return replace(self, stamps=self.stamps[order], columns=columns, rows=rows)
 
 
 def by_clocks(place: str, columns: Mapping[str, Any], time: str, own: Mapping[str, str], **words: Any) -> list[Clock]:
-    """Columns by their clocks: that of ``time``, and those of signals with a column of timestamps of their own."""
+    """Group columns by clock: that of ``time``, and those of signals with their own column of timestamps."""
     shared = {name: v for name, v in columns.items() if name not in {time, *own, *own.values()}}
     found = [Clock(place, time, columns[time], shared, **words)]
     for stamps in dict.fromkeys(own.values()):
@@ -143,7 +143,7 @@ class Options:
 
     @property
     def of_own(self) -> set[str]:
-        """Signals with timestamps of their own, and these."""
+        """Signals with their own timestamps, and these timestamps."""
         return {*self.own, *self.own.values()}
 
     def wants(self, name: str) -> bool:
@@ -151,12 +151,12 @@ class Options:
         return self.signals is None or name in self.signals or whole(name) in self.signals
 
     def chosen(self, there: Collection[str]) -> list[str]:
-        """Return the chosen names among those that are there; a name that is not there is kept."""
+        """Return the chosen names among the existing ones; unknown names are kept."""
         found = {name: [one for one in there if whole(one) == name] or [name] for name in self.signals or ()}
         return [one for name, several in found.items() for one in ([name] if name in there else several)]
 
     def check(self, known: Iterable[str]) -> None:
-        """Refuse a choice of columns that are not there."""
+        """Refuse a choice of columns that do not exist."""
         there = list(known)
         for name in self.signals or ():
             if name not in there and name not in map(whole, there):
@@ -173,18 +173,18 @@ def whole(name: str) -> str:
 
 
 def short_listing(there: Sequence[str]) -> str:
-    """Names, of many the first ones."""
+    """List of names, abbreviated if there are many."""
     return several(listing([name]) for name in there)
 
 
 def several(words: Iterable[str]) -> str:
-    """Words with commas between, of many the first ones."""
+    """Words separated by commas, abbreviated if there are many."""
     said = list(words)
     return ", ".join(said[:_MOST_NAMES]) + (f" and {len(said) - _MOST_NAMES} more" if said[_MOST_NAMES:] else "")
 
 
 def parts(clocks: Sequence[Clock], options: Options) -> Parts:
-    """Return timestamps and signals of a recording, converted, in order, each time once."""
+    """Return converted, sorted timestamps and signals of a recording, each time once."""
     _check_names(clocks, options)
     notes = [*dict.fromkeys(clock.note for clock in clocks if clock.note)]
     clean = [_merged(_in_order(_converted(clock, options)), notes) for clock in clocks]
@@ -313,8 +313,8 @@ class _Real(float):
 
 
 def to_si(values: FloatArray, unit: object, what: str, dimension: str = "") -> FloatArray:
-    """Values in SI base units, which for rates of angles are rad/s, of torques N m and of temperatures K. A minus
-    before a unit turns the sign round, as in '-deg'."""
+    """Convert values to SI units; rad/s for angular rates, N m for torques and K for temperatures. A minus before a
+    unit reverses the sign, as in '-deg'."""
     if not isinstance(unit, str):
         raise ProblemError(f"{what} has the unit {shown(unit)}; give a text such as 'deg'")
     if unit.strip() not in _NONE and unit.strip().startswith("-") and len(unit) <= _LONGEST:

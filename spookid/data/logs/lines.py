@@ -18,7 +18,7 @@ _COMMENT = re.compile(r"\s*[#%]|sep=.\s*$")
 
 @dataclass(frozen=True)
 class Heading:
-    """The names of the columns, as a line has them."""
+    """Column names from the header line."""
 
     at: int  # which line that is, from 0
     text: str  # without a mark of a comment
@@ -26,7 +26,8 @@ class Heading:
 
 
 def heading(texts: Sequence[str], time: str | None, delimiter: str | None = None) -> Heading:
-    """The first line that is no comment, or the comment before it with a name for each number, as NumPy writes it."""
+    """Find the header: the first line that is no comment, or the comment before it with a name for each number, as
+    NumPy writes it."""
     at = next((i for i, text in enumerate(texts) if text.strip() and not _COMMENT.match(text)), len(texts))
     if at > 0 and _COMMENT.match(texts[at - 1]):
         text = re.sub(r"^\s*[#%](?![,;\t|])[ ]?", "", texts[at - 1])
@@ -39,7 +40,7 @@ def heading(texts: Sequence[str], time: str | None, delimiter: str | None = None
 
 
 def names_of(path: Path, text: str) -> list[str]:
-    """Names in the header of a text of which nothing is known."""
+    """Names in the header of a text of unknown format."""
     texts = text.splitlines(keepends=True)
     found = heading(texts, None)
     names = _names(found.text, found.delimiter)
@@ -70,8 +71,8 @@ def split_line(text: str, delimiter: str) -> list[str]:
 
 
 def delimiter_of(header: str, time: str | None) -> str:
-    """What divides a header into the most columns, the time among them if there is such a delimiter; blanks, which
-    names may hold, only for the time's sake, or where nothing else divides it."""
+    """Detect the delimiter that divides a header into the most columns, preferably with a time column; blanks are the
+    last choice, because names may contain them."""
 
     def columns(delimiter: str) -> tuple[bool, float]:
         fields = _names(header, delimiter)

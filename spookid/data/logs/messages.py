@@ -35,7 +35,7 @@ _REMAINDERS = ("nanosec", "nsec", "nsecs", "nanos")
 
 @dataclass(frozen=True)
 class Topics:
-    """Topics that are read, and the prefixes of their signals' names."""
+    """Topics to read, with the prefixes of their signals' names."""
 
     place: str  # file
     prefixes: Mapping[str, str | None] | None
@@ -50,7 +50,7 @@ class Topics:
         return cls(str(place), None if topics is None else chosen, stamps == "header")
 
     def read(self, there: Mapping[str, str], signals: Iterable[str] | None) -> list[str]:
-        """Topics to read of those that are there, with their types, in their order: also those of chosen signals."""
+        """Select the topics to read, with their types, including those of chosen signals."""
         if not there:
             raise ProblemError(f"{self.place} has no topics; record some")
         listed = several([f"{topic!r} ({kind})" if kind else repr(topic) for topic, kind in there.items()])
@@ -75,7 +75,7 @@ class Topics:
 
 @dataclass
 class Messages:
-    """Numbers of the messages of one topic, as they come."""
+    """Collected numbers of the messages of one topic."""
 
     topic: str
     prefix: str | None  # before the names of signals; None: the topic, but nothing for joint states
@@ -86,7 +86,7 @@ class Messages:
     """Messages that have the same signals, by these: their numbers, and the values one after the other."""
 
     def add(self, message: Any, logged: int) -> None:
-        """Take the numbers of a message that came at a time [ns]."""
+        """Add the numbers of a message that was received at a time [ns]."""
         i = len(self.stamps)
         self.stamps.append((_stamp(message) if self.header else None) or logged)
         values = dict(self._named(message, i))
@@ -147,7 +147,7 @@ def joined(found: Sequence[Messages], options: Options, from_zero: bool) -> list
 
 
 def measured(clock: Clock, options: Options) -> Clock:
-    """A clock without the signals that were never measured, such as efforts of a robot that has no torque sensors."""
+    """Remove signals that were never measured from a clock, such as efforts of a robot without torque sensors."""
     empty = [name for name, values in clock.columns.items() if np.isnan(values).all()]
     if not empty or options.signals is not None:
         return clock
@@ -203,7 +203,7 @@ def _field(message: Any, name: str) -> Any:
 
 
 def read_bag(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
-    """Clocks of the topics of a bag: a file of ROS 1, or the folder of a bag of ROS 2."""
+    """Read the clocks of a bag's topics: a file of ROS 1, or the folder of a bag of ROS 2."""
     path = options.path
     highlevel, types = (library(f"rosbags.{name}", "rosbags", f"{path}: a bag") for name in ("highlevel", "typesys"))
     store = types.get_typestore(types.Stores.LATEST)  # for bags of ROS 2 that say nothing of their types
@@ -254,7 +254,7 @@ _ENCODINGS = ("cdr", "ros1", "protobuf", "json")
 
 
 def read_mcap(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
-    """Clocks of the topics of an MCAP file."""
+    """Read the clocks of the topics of an MCAP file."""
     path = options.path
     mcap = library("mcap.reader", "mcap", f"{path}: an MCAP file")
     decoders: dict[int, Callable[[bytes], Any]] = {}
@@ -302,7 +302,8 @@ def _decoder(options: Options, schema: Any, channel: Any) -> Callable[[bytes], A
 
 
 def read_ulog(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
-    """Clocks of the topics of a ULog file: ``sensor_combined/gyro_rad[0]``, and ``sensor_gyro_1/x`` of a second one."""
+    """Read the clocks of the topics of a ULog file: ``sensor_combined/gyro_rad[0]``, and ``sensor_gyro_1/x`` of a
+    second sensor."""
     path = options.path
     pyulog = library("pyulog", "pyulog", f"{path}: a ULog file")
     with reading(path, "ULog file", "copy it from the device anew"):

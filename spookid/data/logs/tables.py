@@ -39,8 +39,8 @@ from spookid.records import dataclass
 def read_npz(
     path: Path, wanted: Callable[[str], bool] = lambda _: True, like: str | None = None
 ) -> dict[str, NDArray[Any]]:
-    """Every array of an archive by its name; those not wanted, or of another shape than the one that they are to be
-    ``like``, are left unread, as empty arrays."""
+    """Read the arrays of an archive by name; unwanted ones, or those of another shape than ``like``, are returned
+    empty."""
     with regular(path).open("rb") as file:
         try:
             archive: Any = np.load(file)
@@ -73,7 +73,7 @@ def _shape(archive: Any, name: str) -> tuple[int, ...] | None:
 
 
 def read_archive(options: Options, time: str) -> list[Clock]:
-    """The clock of the array ``time``, and those of the signals that have an array of timestamps of their own.
+    """Read the clock of the array ``time``, and those of signals with their own array of timestamps.
 
     Without a choice every numeric array that is as long as its time is a signal. Raises `ProblemError` naming the
     array; those of Python objects are refused.
@@ -101,7 +101,7 @@ def read_archive(options: Options, time: str) -> list[Clock]:
 
 
 def read_frame(frame: Any, options: Options, time: str, from_zero: bool) -> list[Clock]:
-    """Clocks of the columns of numbers of a data frame; its index is the time if no column is called so."""
+    """Read the clocks of the numerical columns of a data frame; its index is the time if no column has that name."""
     place = options.path
     pandas = library("pandas", "pandas", f"{place}: a data frame")
     if not isinstance(frame, pandas.DataFrame):
@@ -121,7 +121,7 @@ def read_frame(frame: Any, options: Options, time: str, from_zero: bool) -> list
 
 
 def read_parquet(options: Options, time: str, from_zero: bool) -> list[Clock]:
-    """Clocks of the columns of numbers of a Parquet file, and of lists of one length: ``q[0]``, ``q[1]``."""
+    """Read the clocks of the numerical columns of a Parquet file, and of lists of equal length: ``q[0]``, ``q[1]``."""
     path = options.path
     arrow = library("pyarrow", "pyarrow", f"{path}: a Parquet file")
     parquet = library("pyarrow.parquet", "pyarrow", f"{path}: a Parquet file")
@@ -189,7 +189,7 @@ def _seconds(values: NDArray[Any], from_zero: bool) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Leaf:
-    """An array that is read when it is needed."""
+    """An array in a file that is read only when it is needed."""
 
     shape: tuple[int, ...]  # with axes of length one left out
     kind: str  # ``dtype.kind``
@@ -198,7 +198,7 @@ class Leaf:
 
 
 def clocks(leaves: Mapping[str, Leaf], options: Options, time: str, separator: str, hint: str = "") -> list[Clock]:
-    """Each array of numbers that is as long as the timestamps ``time`` in its group or in one around it.
+    """Numerical arrays as long as the timestamps ``time`` in their group or an enclosing one.
 
     A matrix with a row, or column, for each timestamp is a signal for each of the others: ``q[0]``, ``q[1]``.
     """
@@ -279,7 +279,7 @@ def _loaded(leaf: Leaf, columns: list[str], wanted: list[str], count: int) -> di
 
 
 def read_hdf5(options: Options, time: str) -> list[Clock]:
-    """Clocks of the datasets and of the fields of compound ones, by their paths in the file."""
+    """Read the clocks of datasets and of fields of compound datasets, by their paths in the file."""
     path = options.path
     h5py = library("h5py", "h5py", f"{path}: an HDF5 file")
     with reading(path, "HDF5 file", "write it anew"), h5py.File(path, "r") as file:
@@ -329,7 +329,7 @@ _OBJECTS = "; objects such as a timeseries are read by MATLAB alone: save ts.Tim
 
 
 def read_matlab(options: Options, time: str) -> list[Clock]:
-    """Clocks of the arrays of a file and of its structs, named ``struct.field``."""
+    """Read the clocks of arrays in a file and in its structs, named ``struct.field``."""
     from scipy import io
 
     path = options.path

@@ -54,12 +54,12 @@ class _Sheet:
 
 
 def places_of(header: Sequence[str]) -> Mapping[str, int]:
-    """Number of each column by its name, of several the first."""
+    """Index of each column by name; of columns with the same name, the first."""
     return {name: i for i, name in reversed(list(enumerate(header)))}
 
 
 def check_form(path: Path, header: int | None, delimiter: str | None, decimal: str | None) -> None:
-    """Raise ProblemError for what cannot be how a text is written."""
+    """Raise ProblemError for an invalid text format."""
     if header is not None and header < 1:
         raise ProblemError(f"{path}: header is {header}; give the number of its line, from 1")
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
@@ -76,7 +76,7 @@ def read_text(
     decimal: str | None,
     rate: float | None = None,
 ) -> list[Clock]:
-    """The clock of ``time``, or of rows at a rate, and those of the signals that have a time column of their own."""
+    """Read the clock of ``time``, or of rows at a fixed rate, and those of signals with their own time column."""
     check_form(options.path, header, delimiter, decimal)
     if rate is not None and not (math.isfinite(rate) and rate > 0):
         raise ProblemError(f"{options.path}: rate is {shown(rate)}; give samples per second")
@@ -214,7 +214,7 @@ _TAKEN = 12
 
 
 def decoded(path: Path) -> tuple[str, str]:
-    """The text of a file, and a note if it is not UTF-8 but Windows-1252, of which Latin-1 is a part."""
+    """Decode the text of a file, with a note if it is not UTF-8 but Windows-1252, which contains Latin-1."""
     try:
         if _TAKEN * (size := regular(path).stat().st_size) > available():
             raise ProblemError(
@@ -261,7 +261,7 @@ def columns_of(place: str, header: list[str], time: str, chosen: Iterable[str] |
 def units_of(
     place: str, places: Mapping[str, int], fields: list[str], columns: list[str], said: Container[str] = ()
 ) -> dict[str, str] | None:
-    """Unit of each column that has one, by the row below the header; None if that is a row of samples."""
+    """Unit of each column that has one, from the row below the header; None if that row has samples."""
     if not fields[places[columns[0]]].strip() or any(map(is_number, fields)):
         return None
     units = {}
@@ -338,7 +338,7 @@ _DATE = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)(Z|[+-]
 
 
 def is_date(texts: Sequence[str]) -> bool:
-    """True if the first text that is there is a date with a time of day."""
+    """True if the first nonempty field is a date with a time of day."""
     first = next((text for text in texts if text.strip()), "")
     return _DATE.fullmatch(first.strip()) is not None
 
@@ -346,7 +346,7 @@ def is_date(texts: Sequence[str]) -> bool:
 def seconds(
     columns: Mapping[str, Sequence[str]], lines: Sequence[int], place: str
 ) -> tuple[dict[str, FloatArray], str]:
-    """Columns of dates as seconds from the first of all, NaN where there is none, and what that one is."""
+    """Convert columns of dates to seconds from the earliest one, NaN for empty fields, and return that date."""
     found = {name: np.full(len(texts), "NaT", dtype="datetime64[ns]") for name, texts in columns.items()}
     origin: Any = np.datetime64("NaT")
     zoned, first = set[bool](), ""
