@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 import casadi as ca
@@ -36,10 +35,6 @@ from spookid.solvers.status import Status
 
 _SPREAD = math.log(5)
 """Standard deviation of the logarithm of a width beforehand; estimates are no more than this sharper than expected."""
-_RESOLVED = (1 + _SPREAD**-2) ** -0.5
-"""Standard error of the logarithm where the data alone tell it with an error of one."""
-_INSIDE = 1e-6
-"""Share by which logarithms are moved from their bounds, for errors of what is held there."""
 
 
 def estimates_widths(problem: Problem) -> bool:
@@ -78,7 +73,8 @@ def with_estimated_widths(work: Work, first: Fit) -> Fit:
     errors, added = first.clock.time(partial(_uncertain, free, names))
     found = {}
     for (freedom, sharp), name, error in zip(begun.items(), names, errors.tolist(), strict=True):
-        width, resolved = sharp * math.exp(free.values[name]), free.values[name] > -_SPREAD and error < _RESOLVED
+        width, told = sharp * math.exp(free.values[name]), 1 / error**2 - 1 / _SPREAD**2  # by the data alone
+        resolved = free.values[name] > -_SPREAD and told > 1
         found[freedom.label] = FrictionWidth(width, width * error, f"{freedom.coordinate.unit}/s", resolved)
     held = problem.with_(friction_width={label: one.width for label, one in found.items()})
     last = work.run(held, Start(first.result, roughly=first.likelihood.carry is not None), free)
@@ -93,9 +89,8 @@ def _uncertain(free: Fit, names: Sequence[str]) -> tuple[Array, Array]:
     other parameters, (n_p, n_p)."""
     problem = free.assembly.transcription
     own = np.array([name in names for name in problem.names])
-    parameters = np.where(own, (1 - _INSIDE) * free.point.parameters, free.point.parameters)
-    directions = problem.free_directions(parameters)
-    condensed = condensed_at(problem, replace(free.point, parameters=parameters), directions)
+    directions = problem.free_directions(np.where(own, 0.0, free.point.parameters))  # those at their bound, too
+    condensed = condensed_at(problem, free.point, directions)
     if condensed is None:
         return np.full(len(names), _SPREAD), np.zeros((np.sum(~own), np.sum(~own)))
     covariance, across = condensed.inverse[np.ix_(own, own)], condensed.inverse[np.ix_(~own, own)]

@@ -20,10 +20,8 @@ unit."""
 _SMALL = 1e-2
 """Of |r|², that a step may take where it is not looked at where it leads: rows see the states move by a tenth of their
 size in root mean square, and slopes in the parameters are those of where the states are linearized."""
-_SHORTEST = 1 / 16
-"""Part of a step that still has to lower |r|²: sharp friction is linear for little more."""
 _SAFE = 10.0
-"""Factor of what a step is known to be off by, and of what it promised, to be relied upon."""
+"""Factor of what a step is known to be off by, of what it promised, and of its shortest part, to be relied upon."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ def _by_steps(
         falls = abs(following.gap) < left / 2 if reduced.coupled else following.cost < states.cost
         while not (falls or abs(following.gap) <= little):  # of NaN, too
             part /= 2
-            if reduced.coupled or part < _SHORTEST:
+            if reduced.coupled or part * _SAFE < 1:
                 return None, bend
             following = States.projected(reduced, states.stepped(part=part))
             falls = following.cost < states.cost
