@@ -61,9 +61,11 @@ Numbers of runs that this script does not repeat, of tosses with eight `Contact`
 - Rounded corners, no modes given: the exact form with `state_weight=100` converges over 40 samples and three impacts
   in 6.6 s, but at mu = 0.08 and e = 0: what disturbs the motion does the work of impacts.
 
+- Whole tosses converge by way of a rounded contact law, with sharp choices only of rebounds: [tosses](tosses.md).
+
 Regressions by hand: e = 0.25 and mu = 0.20 with a scatter of 0.07 and 0.06, from velocities
 and impulses at the first impacts of 60 and 58 tosses (sharp corners); mu = 0.214 ± 0.0015 from straight lines through
-the speeds of the slides on a face at the end of all 80. Windows that grow over time were not tried.
+the speeds of the slides on a face at the end of all 80.
 """
 
 

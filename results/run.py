@@ -79,6 +79,7 @@ PAGES = (
     Page(("robots.md",), "results/robots.py", 10, ("example_robot_data", "pinocchio", "mujoco"), data=True),
     Page(("peers.md",), "tests/benchmarks/peers --markdown results/peers.md", 10, ("jax", "mujoco")),
     Page(("peers_arm.md",), "tests/benchmarks/peers/arm.py --markdown results/peers_arm.md", 2, ("gtsam",), data=True),
+    Page(("tosses.md",), "results/tosses.py", 5, data=True),
     Page(("scaling.md",), "results/scaling.py", 11),
     Page(("benchmarks.md",), "tests/benchmarks --largest 1000000 --markdown results/benchmarks.md", 15),
     Page(("figure_4.md", "figure_6.md", "figure_7.md", "time.md"), "results/sensitivity.py", 30, data=True),

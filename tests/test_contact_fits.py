@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from spookid import (
 )
 
 G, SLOPE = 9.81, 0.35
+QUATERNION = ("qw", "qx", "qy", "qz")
 DOWN = np.array([np.cos(SLOPE), 0, -np.sin(SLOPE)])
 
 
@@ -280,3 +282,29 @@ def test_samples_that_are_not_at_the_steps_are_refused():
     for step in (0.01, 0.0025, None):
         with pytest.raises(ProblemError, match="a sample at each step"):
             ball(e, [bounced(0)], step=step).solve()
+
+
+def die(mu: Any, e: Any, recordings: list[Recording] | None = None) -> Problem:
+    """A cube whose eight corners touch the floor."""
+    body = Body("die", mass=0.4, inertia=(8e-4,) * 3, free=True)
+    law = {"friction": mu, "restitution": e, "cone": "disc", "threshold": 0.2}
+    corners = [
+        Contact(f"corner {i}", body.frame(at=tuple(0.05 * np.array(signs))), GROUND.frame(), **law)
+        for i, signs in enumerate(product((-1, 1), repeat=3))
+    ]
+    sensors = [PointPosition(body.frame(), "xyz", ("x", "y", "z"), 1e-3), Orientation(body.frame(), QUATERNION, 0.01)]
+    given = {"step": 0.005, "friction": "exact", "step_correction": False, "state_weight": 1e6}
+    return Problem("die", Model([body], contacts=corners, gravity=gravity(G)), recordings or [], sensors, **given)
+
+
+def test_a_tossed_cube_shows_friction_and_restitution() -> None:
+    turn = np.array([0.9, 0.3, 0.2, 0.25]) / np.linalg.norm([0.9, 0.3, 0.2, 0.25])
+    start = np.array([[0, 0, 0.12, *turn]]), np.array([[0.8, 0.2, -0.5, 2.0, -4.0, 1.0]])
+    run = die(0.2, 0.3).simulate(duration=0.2, initial=start, substeps=1)
+    noise = np.random.default_rng(0).standard_normal((len(run.t), 7)) * [*[5e-4] * 3, *[2e-3] * 4]
+    seen = {name: np.array(run.signals[name]) + noise[:, i] for i, name in enumerate(("x", "y", "z", *QUATERNION))}
+    mu, e = Parameter("mu", 0.4, lower=0, upper=1), Parameter("e", 0.1, lower=0, upper=1)
+    found = die(mu, e, [Recording(t=run.t, signals=seen)]).solve()
+    assert found.status is Status.CONVERGED, found.detail
+    for name, true in (("mu", 0.2), ("e", 0.3)):
+        assert abs(found[name].estimate - true) < 3.5 * found[name].std_err, name

@@ -247,12 +247,13 @@ def lifted() -> Recording:
         ("rail", "lm", {}),
         ("screw", "lm", {}),
         ("screw", "ipopt", {"friction_width": 0.02}),
+        ("rail", "ipopt", {"friction_width": 0.02}),
         ("screw", "ipopt", {"friction": "mpcc"}),
         ("rail", "ipopt", {"state_weight": np.inf}),
         pytest.param("rail", "lm", {"stepper": Spook()}, marks=pytest.mark.study),
         ("screw", "lm", {"stepper": Spook()}),
     ],
-    ids=["lm", "lm, screw", "ipopt", "mpcc", "ipopt, deterministic", "spook", "spook, screw"],
+    ids=["lm", "lm, screw", "ipopt, screw", "ipopt", "mpcc", "ipopt, deterministic", "spook", "spook, screw"],
 )
 def test_a_screw_in_a_loop_is_identified(tree: str, backend: str, settings: dict[str, Any]) -> None:
     solution = lifting(tree, lifted(), **settings).solve(backend=backend)

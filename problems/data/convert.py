@@ -11,6 +11,7 @@ set tells where it comes from, its licence, and what has to be corrected.
 import math
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -184,6 +185,17 @@ def double_pendulum(source: Path) -> Arrays:
     }
 
 
+def toss(source: Path, number: int) -> Arrays:
+    """One toss of a cube: its centre ``x``, ``y``, ``z`` [m] over the table, and its orientation ``qw`` to ``qz``."""
+    half = 0.0524  # width, by which the data set divides lengths [m]
+    with np.load(source) as archive:
+        first, last = archive["start"][number : number + 2]
+        poses, dt = archive["x"][first:last, :7], float(archive["dt"])
+    columns = dict(zip(("x", "y", "z"), half * poses[:, :3].T, strict=True))
+    turns = dict(zip(("qw", "qx", "qy", "qz"), poses[:, 3:].T, strict=True))
+    return {"t": dt * np.arange(len(poses)), **columns, **turns}
+
+
 SWINGUPS = ("swingup_500hz_1", "swingup_500hz_2", "swingup_500hz_3", "swingup_250hz_1", "swingup_250hz_2")
 DOUBLE_PENDULUM = ("A0_01", "A0_04", "A0_11", "A0_12", "C1_143524", "C1_143601", "C1_143704", "C1_144115", "C1_154220")
 GIMBAL = ("release_2024", "pulses_torque_units", "sine_1V", "sine_4V", "step_2V", "step_5V")
@@ -196,6 +208,10 @@ SOURCES: dict[str, tuple[str, Callable[[Path], Arrays]]] = {
     },
     **{name: (f"furuta-qube-swingup/{name}.npz", swing_up) for name in SWINGUPS},
     **{name: (f"furuta-odrive/{name}.npz", gimbal_motor) for name in GIMBAL},
+    **{
+        f"cube_toss_{number}": ("contactnets-cube/tosses_000_079.npz", partial(toss, number=number))
+        for number in range(80)
+    },
     "franka_panda": ("franka-panda/exciting_trajectory_1.npz", panda),
     "go2_legs": ("go2-legs-pd/chirp_legs_in_air.npz", legs),
     **{f"dfki_{name}": (f"dfki-double-pendulum/{name}.npz", double_pendulum) for name in DOUBLE_PENDULUM},

@@ -232,12 +232,15 @@ def _by_other_ways(work: Work, exact: Problem, most: int = 500) -> bool:
     ways = [(rounded, False), (pairs[:1], True), (pairs[::-1] if soft else pairs[:1], False)]
     for leads, later in ways:
         work.fit, work.found, work.touching, work.noise = first if later else (work.fit, None, (), None)
+        begun = len(work.records)
         going = _by_way_of(work, leads, exact)
+        whole = len(work.records) - begun > len(leads)
         fits.append(_made(work))
         enough = np.inf if exact.estimates_noise else _GROWN * min(one.result.cost.total for one in fits)
         near = [one for one in fits if not one.result.cost.total > enough]
         best = min(near, key=lambda one: (one.result.status is not Status.CONVERGED, one.result.cost.total))
-        if not going or best.result.status is Status.CONVERGED:
+        # Where a rounded law leads to its end, rebounds alone are left to choose, which pairs do not either.
+        if not going or best.result.status is Status.CONVERGED or (whole and leads is rounded):
             break
     work.fit = _after_all(best, _made(work)) if going else _made(work)
     work.found = work.fit.told()

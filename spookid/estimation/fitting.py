@@ -49,6 +49,9 @@ from spookid.transcription.transcription import Point
 
 _STRAIGHT = 1e12
 """Factor of the normaliser's weight c with which its square is a straight line."""
+_NONE = float(np.finfo(float).eps ** 0.25)
+"""Process noise of a coordinate over the largest one, below which it is as good as none. With less its squared
+inverse would cost IPOPT's Hessian more than half of the digits, for rows that are all but hard."""
 
 
 def fit_at_known_noise(
@@ -61,6 +64,9 @@ def fit_at_known_noise(
     """States and parameters by any solver, with noise that another fit has found and its normaliser, whose weight c is
     the last of the constants."""
     constants = _constants(assembly, known)
+    moving = [place for size in assembly.noise if size.kind == "disturbance" for place in size.places]
+    if isinstance(solver, Ipopt) and moving:
+        constants[moving] = np.maximum(constants[moving], _NONE * np.max(constants[moving]))
     numbered = assembly.transcription.with_numbers(constants)
     outcome = _without(solved(solver, numbered, start, callback), float(constants[-1]))
     constants[-1] *= _STRAIGHT  # no information lies in the normaliser's square

@@ -242,40 +242,33 @@ class Touching:
         up, rounded = self.rebounding, self.settings.touch_rounding > 0
         wanted = ca.if_else(rounded, up, u - _SWITCHING * ca.if_else(up, leaving, touching))
         lower, upper = ca.if_else(rounded, -1, 0), ca.if_else(rounded, 0.5, ca.if_else(up, 0, ca.inf))
-        inside = ca.if_else(rounded, self._rounded_push(touching), touching)
-        held = self._rounded_push(ca.if_else(codes > 0, leaving, touching))
+        inside, held = (self._rounded_push(r) for r in (touching, ca.if_else(codes > 0, leaving, touching)))
         ends = ca.if_else(rounded, held, ca.if_else(codes > 0, leaving, u))
-        normal = Box(codes, inside, ends, (0,), wanted, lower, upper)
+        normal = Box(codes, ca.if_else(rounded, inside, touching), ends, (0,), wanted, lower, upper)
         if not self.contact.rubs:
             return [normal]
         pushed, z, slip = self.contact.friction * ca.fmax(u, 0), self.own[1:3], self._soft_slip
         aimed, stuck = pushed * z - _SWITCHING * slip, ca.if_else(rounded, self._rounded_slip, -slip)
         if self.contact.cone == "box":
             codes, bound = ca.SX.sym("tangents", 2), pushed * ca.SX.ones(2)
-            ends = ca.if_else(rounded, self._rounded_slip, z - ca.sign(codes))
-            wanted = ca.if_else(rounded, 0, aimed)
-            return [normal, Box(codes, stuck, ends, (0, 1), wanted, -bound, bound)]
-        codes, length = ca.SX.sym("disc"), length_of(aimed)
-        ends = ca.if_else(rounded, self._rounded_slip, z - aimed / length)
-        return [normal, Box(codes, stuck, ends, (0, 0), ca.if_else(rounded, 0, length), ca.SX(-1), pushed)]
-
-    @property
-    def _rounding(self) -> ca.SX:
-        """t², which is positive, for derivatives are taken of what is not chosen, too."""
-        rounding = self.settings.touch_rounding
-        return ca.if_else(rounding > 0, rounding**2, 1)
+            ends, of, size, lower, upper = z - ca.sign(codes), (0, 1), aimed, -bound, bound
+        else:
+            codes, length = ca.SX.sym("disc"), length_of(aimed)
+            ends, of, size, lower, upper = z - aimed / length, (0, 0), length, ca.SX(-1), pushed
+        ends, size = ca.if_else(rounded, self._rounded_slip, ends), ca.if_else(rounded, 0, size)
+        return [normal, Box(codes, stuck, ends, of, size, lower, upper)]
 
     def _rounded_push(self, rate: ca.SX) -> ca.SX:
         """u + r − √(u² + r² + 2t²), zero where u r = t² (Fischer and Burmeister; Kanzow)."""
-        u = self.own[0]
-        return u + rate - ca.sqrt(u**2 + rate**2 + 2 * self._rounding)
+        t = self.settings.touch_rounding
+        return self.own[0] + rate - ca.sqrt(self.own[0] ** 2 + rate**2 + ca.if_else(t > 0, 2 * t**2, 1))
 
     @property
     def _rounded_slip(self) -> ca.SX:
         """z √(|s|² + t²) + s, of each tangent or of both together."""
-        z, slip = self.own[1:3], self._soft_slip
+        t, slip = self.settings.touch_rounding, self._soft_slip
         squares = slip**2 if self.contact.cone == "box" else ca.sumsqr(slip)
-        return z * ca.sqrt(squares + self._rounding) + slip
+        return self.own[1:3] * ca.sqrt(squares + ca.if_else(t > 0, t**2, 1)) + slip
 
     def pairs(self) -> tuple[list[tuple[ca.SX, ca.SX]], list[ca.SX]]:
         """(a, b) of each pair, and equality constraints."""
@@ -297,11 +290,7 @@ _LAW = DryFriction("exact")
 
 
 class Reactions:
-    """The reactions of a model at one configuration.
-
-    Args:
-        at: mechanics at ``q``, the symbol of the configuration (7 n_b,).
-    """
+    """The reactions of a model at one configuration: mechanics ``at`` its symbol ``q``, (7 n_b,)."""
 
     def __init__(self, model: Model, settings: Settings, at: Mechanics, q: ca.SX) -> None:
         self.model, self._settings, self._q = model, settings, q
@@ -339,8 +328,7 @@ class Reactions:
             if joint.coordinates[i].turns_over:
                 away = rotations.wrapped(away)
             gaps += [(upper - lower) / 2 + away, (upper - lower) / 2 - away]
-        gaps += [self.model.contact(contact, q)[0] for contact in self.model.contacts]
-        return stacked(gaps)
+        return stacked([*gaps, *(self.model.contact(contact, q)[0] for contact in self.model.contacts)])
 
     def rigid(self, q_next: ca.SX, v: ca.SX) -> ca.SX:
         """Rows of what pushes where it is rigid: gaps at the end of the step over h, or the speeds of rebounds."""

@@ -62,8 +62,7 @@ class Settings:
     impulse_width: ca.SX
     """Width δ of √(λ² + δ²) in the load-dependent friction bound [N s]."""
     disturbance: ca.SX
-    """Standard deviations of the random impulses of a step: along each joint's coordinates [N s or N m s], then force
-    (3) and torque (3) on each free body [N s, N m s]."""
+    """Standard deviations of random impulses of a step along coordinates, then on each free body, (6,) [N s, N m s]."""
     torques: Mapping[str, ca.SX]
     """Standard deviations of measured efforts of motors at the initial values of their gains [N m or N], by signal."""
     slips: ca.SX
@@ -92,9 +91,7 @@ class Settings:
             torques,
             ca.SX.sym("slip", len(model.holding.contacts)),
             ca.SX.sym("sigma", sensors),
-            ca.SX.sym("touch_speed"),
-            ca.SX.sym("touch_impulse"),
-            ca.SX.sym("touch_rounding"),
+            *(ca.SX.sym(f"touch_{name}") for name in ("speed", "impulse", "rounding")),
         )
 
 
