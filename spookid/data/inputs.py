@@ -80,9 +80,9 @@ def acting_between(
         delay, lag, free = number(one.delay, values), number(one.lag, values), not is_constant(one.lag)
         t, known = band_limited(t, known**one.power, one.signal) if one.hold == "band" else (t, known**one.power)
         if lag > 0 or free:
-            t, known, slopes = lagged(t, known, max(lag, _LEAST * grid.step), one.hold != "previous")
+            t, known, by_lag = lagged(t, known, max(lag, _LEAST * grid.step), one.hold != "previous")
             if free:
-                of_lags.append(_acting(t, slopes, True, True, grid, delay, near)[:3])
+                of_lags.append(_acting(t, by_lag, True, True, grid, delay, near)[:3])
         linear = one.hold != "previous" or lag > 0 or free
         moves = linear or delay != 0 or not is_constant(one.delay)
         every.append(_acting(t, known, linear, moves, grid, delay, near))
