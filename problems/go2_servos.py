@@ -1,8 +1,9 @@
 """Legs of a quadruped (Unitree Go2), held in the air, from commands and positions alone: gains were not recorded.
 
 Each joint has a `Servo`. Torques are not measured, so that all efforts, masses and inertias could be larger by one
-factor: `spookid check problems/go2_servos.py::free` names this direction before a fit. The four legs have the gains of
-the source's code as priors. `results/go2.md` compares the legs, which should be alike.
+factor: `spookid check problems/go2_servos.py::free` names this direction before a fit. The problems of the four legs
+have the stiffness of the source's code, and its damping as a prior. `results/go2.md` compares the legs, which should
+be alike.
 """
 
 from data.convert import LEGS, measured
@@ -21,7 +22,7 @@ from spookid import (
     gravity,
 )
 
-PUBLISHED = {"kp": (20.0, 1.0), "kd": (1.5, 0.1)}  # N m/rad and N m s/rad: the source's gains, with 5 % and 7 %
+KP, KD = 20.0, 1.5  # N m/rad and N m s/rad: gains of the source's code
 PLACES = ((0.0, 0.0, 0.0), (0.0, 0.0955, 0.0), (0.0, 0.0, -0.213))  # m, of each joint in the frame of the previous one
 MASSES = {"hip": 0.678, "thigh": 1.152, "calf": 0.241}  # kg, initial values by the vendor's description
 RADII = {"hip": (0.03, 0.035, 0.035), "thigh": (0.07, 0.07, 0.03), "calf": (0.08, 0.08, 0.01)}  # m, of gyration, rough
@@ -39,12 +40,10 @@ def links() -> list[Body]:
     ]
 
 
-def leg(name: str, priors: bool = True) -> Problem:
+def leg(name: str, published: bool = True) -> Problem:
     """One leg, as a left one, by the faster half of its record."""
-    kp, kd = (
-        Parameter(gain, value, lower=0, unit=unit, prior=(value, error) if priors else None)
-        for (gain, (value, error)), unit in zip(PUBLISHED.items(), ("N m/rad", "N m s/rad"), strict=True)
-    )
+    kp = KP if published else Parameter("kp", KP, lower=0, unit="N m/rad")
+    kd = Parameter("kd", KD, lower=0, unit="N m s/rad", prior=(KD, 0.1) if published else None)
     delay = Parameter("delay", 0.005, lower=0, upper=0.05, unit="s", note="of commands")
     joints, servos, before = [], [], GROUND
     bodies = links()
@@ -62,7 +61,7 @@ def leg(name: str, priors: bool = True) -> Problem:
         joints.append(joint)
         before = body
     return Problem(
-        f"go2_{name}" if priors else "go2_free",
+        f"go2_{name}" if published else "go2_free",
         model=Model(bodies, joints, servos, gravity=gravity(9.81)),
         recordings=[faster(measured("go2_legs"))],
         observations=[JointPosition(joint, signal=f"{name}_{i}") for i, joint in enumerate(joints, 1)],
@@ -75,4 +74,4 @@ def faster(whole: Recording) -> Recording:
     return whole.between(float(whole.t[0] + whole.t[-1]) / 2, float("inf"))
 
 
-problems = {**{name: leg(name) for name in LEGS}, "free": leg("FL", priors=False)}
+problems = {**{name: leg(name) for name in LEGS}, "free": leg("FL", published=False)}
