@@ -136,3 +136,37 @@ def test_mistakes_are_told():
     ):
         with pytest.raises(ProblemError, match=rf"test_motor\.py:\d+: {complaint}"):
             Motor(pin, "u", **given)
+
+
+LAG = 0.03
+
+
+def lagging(seed: int) -> Recording:
+    """The wheel under 0.5 times a lagged input, by an independent integrator, with white noise of the encoder."""
+    t = np.arange(0, 6, 0.01)
+    u = 3 * np.sign(np.sin(1.7 * t * (1 + 0.4 * t)))
+    states = [np.array([u[0], 0.1, 1.0])]
+    for held in u[:-1]:
+
+        def rate(_: float, x: np.ndarray, held: float = held) -> list[float]:
+            return [(held - x[0]) / LAG, x[2], (0.5 * x[0] - 0.1 * x[2]) / J]
+
+        states.append(solve_ivp(rate, (0, 0.01), states[-1], rtol=1e-10, atol=1e-12).y[:, -1])
+    theta = np.array(states)[:, 1] + 1e-3 * np.random.default_rng(seed).normal(size=len(t))
+    return Recording(t, {"u": u, "theta": theta}, name="lagging")
+
+
+def test_a_lag_of_the_input_is_found() -> None:
+    gain, lag = Parameter("K", 0.4), Parameter("lag", 0.01, lower=0, unit="s")
+    problem = driven({"gain": gain, "lag": lag}).with_(recordings=[lagging(0)])
+    solution = problem.solve()
+    for name, truth in (("K", 0.5), ("lag", LAG)):
+        assert abs(solution[name].estimate - truth) < 4.5 * solution[name].std_err, solution[name]
+        assert solution[name].std_err < 0.02 * truth
+
+
+def test_simulations_have_the_lag() -> None:
+    recording = lagging(0)
+    problem = driven({"gain": 0.5, "lag": LAG}).with_(recordings=[recording])
+    simulated = problem.simulate({}, initial={"pin": (0.1, 1.0)})
+    assert np.allclose(simulated.signals["theta"], recording.signals["theta"], atol=6e-3)

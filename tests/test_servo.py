@@ -182,7 +182,7 @@ def test_a_drive_without_resistance_is_refused():
 
 def test_one_signal_with_two_delays_is_refused():
     body, joint = arm()
-    with pytest.raises(ProblemError, match="another delay or hold"):
+    with pytest.raises(ProblemError, match="another delay, lag or hold"):
         Model([body], [joint], [Servo(joint, "goal"), Motor(joint, "goal", delay=0.1)], gravity=gravity(9.81))
 
 

@@ -199,8 +199,9 @@ def free_parameters(problem: Problem) -> tuple[Parameter, ...]:
 
 
 def delays(problem: Problem) -> tuple[str, ...]:
-    """Names of the parameters in the delays of sensors and inputs, those of each recording too."""
-    late = [*(channel.delay for channel in problem.channels), *(one.delay for one in problem.model.inputs)]
+    """Names of the parameters in delays of sensors, and in delays and lags of inputs, of each recording too."""
+    late = [*(channel.delay for channel in problem.channels)]
+    late += [expression for one in problem.model.inputs for expression in (one.delay, one.lag)]
     pairs = ((d, *problem.parameter_set.of(d)) for d in parameters_in(late, problem.what))
     return tuple({p.name: p for pair in pairs for p in pair})
 

@@ -1,7 +1,7 @@
 """Data of the factors of the motion: inputs, when contacts hold, and residuals of the user's own, as factors
 and with what they take.
 
-Inputs whose delay is a parameter: in a step they are u + (d − d₀) ∂u/∂d around the delay d₀ where a fit begins.
+Inputs whose delay or lag is a parameter: in a step they are u + (d − d₀) ∂u/∂d around the d₀ where a fit begins.
 
 A fit that starts where another one ended has no error from that line (``estimation.starts.with_delays_at_rest``).
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -142,38 +142,47 @@ def input_data(
 
 def with_late_inputs(model: Model, factors: Sequence[Factor]) -> list[Factor]:
     """Factors of the motion whose data are A and B of A + B d instead of inputs; the same if no delay is free."""
-    places = _moving(model)
-    if not places:
+    moving = _moving(model)
+    if not moving:
         return list(factors)
-    return [_late(model, factor, places) if factor.data.numel() else factor for factor in factors]
+    return [_late(factor, moving) if factor.data.numel() else factor for factor in factors]
 
 
 def late_inputs(model: Model, values: Mapping[str, float], inputs: Array, slopes: Array) -> Array:
-    """A of inputs (n, n_u), and behind them B of those whose delay moves.
+    """A of inputs (n, n_u), and behind them B of delays and lags that move.
 
     Args:
         values: of the parameters, by name.
-        slopes: how inputs change with their delays, (n, n_u).
+        slopes: how inputs change with their delays, then with lags, (n, n_u + n_l).
     """
-    places = _moving(model)
-    if not places:
+    moving = _moving(model)
+    if not moving:
         return contiguous(inputs)
-    rates = slopes[:, places]
-    now = np.array([number(model.inputs[i].delay, values) for i in places])
-    start = np.array(inputs)
-    start[:, places] -= rates * now
+    rates, start = slopes[:, [one.column for one in moving]], np.array(inputs)
+    for one, rate in zip(moving, rates.T, strict=True):
+        start[:, one.place] -= rate * number(one.by, values)
     return contiguous(np.hstack([start, rates]))
 
 
-def _moving(model: Model) -> list[int]:
-    """Inputs whose delay holds a Parameter."""
-    return [i for i, one in enumerate(model.inputs) if not is_constant(one.delay)]
+class _Moving(NamedTuple):
+    """A delay or a lag that holds a Parameter."""
+
+    place: int  # of the input
+    column: int  # of its slopes
+    by: ca.SX
 
 
-def _late(model: Model, factor: Factor, places: Sequence[int]) -> Factor:
+def _moving(model: Model) -> list[_Moving]:
+    """Delays, then lags."""
+    late = [_Moving(i, i, one.delay) for i, one in enumerate(model.inputs) if not is_constant(one.delay)]
+    lagging = [(i, one.lag) for i, one in enumerate(model.inputs) if not is_constant(one.lag)]
+    return late + [_Moving(i, len(model.inputs) + j, lag) for j, (i, lag) in enumerate(lagging)]
+
+
+def _late(factor: Factor, moving: Sequence[_Moving]) -> Factor:
     n = factor.data.numel()
-    data = ca.SX.sym("u", n + len(places))
+    data = ca.SX.sym("u", n + len(moving))
     acting = [data[i] for i in range(n)]
-    for j, i in enumerate(places):
-        acting[i] += data[n + j] * model.inputs[i].delay
+    for j, one in enumerate(moving):
+        acting[one.place] += data[n + j] * one.by
     return replace(factor.substituted(factor.data, ca.vertcat(*acting)), data=data)

@@ -27,6 +27,7 @@ import numpy as np
 
 from spookid.data.arrays import FloatArray
 from spookid.data.channels import Channel
+from spookid.data.inputs import lagged
 from spookid.data.recording import Recording
 from spookid.data.residual import Residual
 from spookid.data.sampling import Grid, finite_samples, low_passed
@@ -141,6 +142,8 @@ class EnergyBalance(Residual):
         """∫ v̂ u dt, ∫ v̂ dt, the variance of the work over each step, (N − 1,), and the power at the steps, (N,)."""
         u_t, u = finite_samples(recording, motor.signal)
         y_t, y = finite_samples(recording, channel.signal)
+        if lag := number(motor.lag, values):
+            u_t, u, _ = lagged(u_t, u, lag, motor.hold != "previous")
         offset, scale, delay = (number(one, values) for one in (channel.offset, channel.scale, channel.delay))
         gain, late = number(motor.unit_effort, values), number(motor.delay, values)
         shown = np.unwrap(y, period=channel.period) if channel.period else y
@@ -156,7 +159,7 @@ class EnergyBalance(Residual):
             pieces = np.diff(np.interp(fine, y_t, true))
         middle = (fine[1:] + fine[:-1]) / 2 - late
         before = np.maximum(np.searchsorted(u_t, middle, side="right") - 1, 0)
-        effort = np.interp(middle, u_t, u) if motor.hold != "previous" else u[before]
+        effort = np.interp(middle, u_t, u) if lag or motor.hold != "previous" else u[before]
         starts = np.searchsorted(fine, times[:-1])
         signals, moved = (np.add.reduceat(part, starts) for part in (effort * pieces, pieces))
         mean, h = signals / np.where(moved == 0, 1.0, moved), steps.step

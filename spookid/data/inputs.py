@@ -21,6 +21,10 @@ _TOGETHER = 64  # steps whose parts are interpolated at once
 _REACH, _PARTS, _KAISER = 25, 16, 8.0
 """Samples on either side of which an interpolated value is made, its points in an interval, and the window's shape: 80
 dB at 0.45 and 0.55 of the sampling rate, and lines between points that are off by 0.4 % at the former."""
+_NODES = 12 * np.linspace(0, 1, 64) ** 2
+"""Time constants after a sample at which a lagged signal has points: the last is 6e-6 of a jump from its end."""
+_LEAST = 1e-6
+"""Share of a step that a lag is taken for where it is zero, for its slope there."""
 _UNEVEN = 1e-2
 """Share of an interval by which others may differ."""
 
@@ -37,10 +41,12 @@ class Acting:
 def acting(
     recording: Recording | None, inputs: Sequence[Input], grid: Grid, values: Mapping[str, float]
 ) -> tuple[Acting, Acting]:
-    """Inputs along a grid and their derivatives in the delays [1/s]; zeros without a recording."""
+    """Inputs along a grid and their derivatives, first in the delays, then in lags that hold a Parameter [1/s]; zeros
+    without a recording."""
     if recording is None or not inputs:
-        none = Acting(np.zeros((grid.count, len(inputs))), *(np.zeros((grid.count - 1, len(inputs))),) * 2)
-        return none, none
+        count = len(inputs) + sum(not is_constant(one.lag) for one in inputs)
+        none = Acting(np.zeros((grid.count, count)), *(np.zeros((grid.count - 1, count)),) * 2)
+        return Acting(*(part[:, : len(inputs)] for part in (none.held, none.mean, none.late))), none
     return acting_between(samples_of(recording, inputs, grid), inputs, grid, values, slack(recording, grid.step))
 
 
@@ -70,12 +76,20 @@ def acting_between(
     near: float,
 ) -> tuple[Acting, Acting]:
     """Inputs along a grid from given samples of each input, starting with one that acts at the first step."""
-    every = [
-        _acting(t, known, one, grid, number(one.delay, values), near)
-        for one, (t, known) in zip(inputs, samples, strict=True)
-    ]
+    every, of_lags = [], []
+    for one, (t, known) in zip(inputs, samples, strict=True):
+        delay, lag, free = number(one.delay, values), number(one.lag, values), not is_constant(one.lag)
+        t, known = band_limited(t, known**one.power, one.signal) if one.hold == "band" else (t, known**one.power)
+        if lag > 0 or free:
+            t, known, by_lag = lagged(t, known, max(lag, _LEAST * grid.step), one.hold != "previous")
+            if free:
+                of_lags.append(_acting(t, by_lag, True, True, grid, delay, near)[:3])
+        linear = one.hold != "previous" or lag > 0 or free
+        moves = linear or delay != 0 or not is_constant(one.delay)
+        every.append(_acting(t, known, linear, moves, grid, delay, near))
     held, mean, late, *slopes = (np.column_stack(part) for part in zip(*every, strict=True))
-    return Acting(held, mean, late), Acting(*slopes)
+    columns = zip(*of_lags, strict=True) if of_lags else ((),) * 3
+    return Acting(held, mean, late), Acting(*(np.column_stack([a, *b]) for a, b in zip(slopes, columns, strict=True)))
 
 
 def acting_within(
@@ -102,8 +116,10 @@ def commanded(recording: Recording | None, inputs: Sequence[Input], grid: Grid) 
 
 
 def at_values(inputs: Sequence[Input], values: Mapping[str, float]) -> tuple[Input, ...]:
-    """The same inputs with numerical delays."""
-    return tuple(replace(one, delay=ca.SX(number(one.delay, values))) for one in inputs)
+    """The same inputs with numerical delays and lags."""
+    return tuple(
+        replace(one, delay=ca.SX(number(one.delay, values)), lag=ca.SX(number(one.lag, values))) for one in inputs
+    )
 
 
 def band_limited(t: FloatArray, known: FloatArray, signal: str) -> tuple[FloatArray, FloatArray]:
@@ -133,14 +149,40 @@ def band_limited(t: FloatArray, known: FloatArray, signal: str) -> tuple[FloatAr
     return times.ravel()[:last], fine.ravel()[:last]
 
 
+def lagged(t: FloatArray, known: FloatArray, lag: float, linear: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Points of y with T ẏ = u − y, of a signal u that is held or linear between its samples, and ∂y/∂T there.
+
+    Between points y is linear to a thousandth of a jump. At the first sample it is u.
+
+    Args:
+        lag: T, positive [s].
+    """
+    steps = np.diff(t)
+    rate = np.diff(known) / steps if linear else np.zeros(len(steps))
+    begin, fades = known[:-1] - lag * rate, np.exp(-steps / lag)
+    y, slope = np.empty(len(t)), np.zeros(len(t))
+    y[0] = known[0]
+    for i, fade in enumerate(fades):
+        y[i + 1] = begin[i] + rate[i] * steps[i] + (y[i] - begin[i]) * fade
+        slope[i + 1] = (slope[i] + rate[i] + (y[i] - begin[i]) * steps[i] / lag**2) * fade - rate[i]
+    after, fade = lag * _NODES, np.exp(-_NODES)
+    inside, above, rate = after < steps[:, None], (y[:-1] - begin)[:, None], rate[:, None]
+    fine = begin[:, None] + rate * after + above * fade
+    slopes = (slope[:-1, None] + rate + above * _NODES / lag) * fade - rate
+    times = (t[:-1, None] + after)[inside]
+    return np.append(times, t[-1]), np.append(fine[inside], y[-1]), np.append(slopes[inside], slope[-1])
+
+
 def _acting(
-    t: FloatArray, known: FloatArray, one: Input, grid: Grid, delay: float, near: float
+    t: FloatArray, known: FloatArray, linear: bool, moves: bool, grid: Grid, delay: float, near: float
 ) -> tuple[FloatArray, ...]:
-    """One input, pieces of straight lines between its samples: at each step, mean over it, mean with a rising weight;
-    and the slopes of all three with the delay."""
-    times, h, linear, known = grid.times(), grid.step, one.hold != "previous", known**one.power
-    if one.hold == "band":
-        t, known = band_limited(t, known, one.signal)
+    """One input, held or on straight lines between its points: at each step, mean over it, mean with a rising weight;
+    and the slopes of all three with the delay.
+
+    Args:
+        moves: True if it may change between its samples' own times.
+    """
+    times, h = grid.times(), grid.step
     t = t + delay
     nearest = np.rint((t - grid.start) / h) - grid.first
     step = times[np.clip(nearest, 0, grid.count - 1).astype(np.intp)]
@@ -163,6 +205,5 @@ def _acting(
     jumps = np.append((right[ends[:-1]] + left[starts[1:]]) / 2, right[ends[-1:]])
     slope = (np.append(left[:1], jumps[:-1]) - jumps) / h, (mean - jumps) / h
     # The last value at or before each step; where it moves between samples or is late, what acts from there on.
-    moves = linear or delay != 0 or not is_constant(one.delay)
     held = np.append(mean, mean[-1:]) if moves else known[np.searchsorted(t, times, side="right") - 1]
     return held, mean, late, np.append(slope[0], slope[0][-1:]), *slope

@@ -124,7 +124,11 @@ def _at(freedom: Freedom, motors: Sequence[Motor], names: Sequence[str] = ()) ->
         whose = f" of {motor.signal}" if len(own) > 1 else ""
         effort = freedom.coordinate.effort
         facts = {"gain": (motor.unit_effort, f"{effort} per unit"), "offset": (motor.offset, effort)}
-        facts |= {"delay": (motor.delay, "s"), "back-EMF": (motor.damping, UNITS["viscous"][unit])}
+        facts |= {
+            "delay": (motor.delay, "s"),
+            "lag": (motor.lag, "s"),
+            "back-EMF": (motor.damping, UNITS["viscous"][unit]),
+        }
         for what, (formula, own_unit) in facts.items():
             yield _Row(f"{label} {what}{whose}", own_unit, formula, label)
 

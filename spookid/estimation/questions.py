@@ -25,7 +25,7 @@ from spookid.errors import ProblemError
 from spookid.estimation.explained import Balance, Efforts, input_lag, longest_interval
 from spookid.estimation.trials import NOT_WHITE, given_noise_findings, instrument_findings, is_known, refuted
 from spookid.kernels.arrays import Array
-from spookid.parameter import is_constant
+from spookid.parameter import is_constant, is_zero
 from spookid.records import dataclass
 from spookid.results.findings import Finding
 from spookid.results.result import Solution
@@ -339,7 +339,7 @@ def _acts(recording: Recording, signal: str) -> bool:
 def _lag(problem: Problem, recording: Recording, efforts: Efforts) -> Iterator[Finding]:
     """Inputs that act clearly sooner or later than their timestamps say, by a step of the balance or more."""
     inputs = [one for one in problem.model.inputs if _acts(recording, one.signal)]
-    if not inputs or not all(is_constant(one.delay) for one in problem.model.inputs):
+    if not inputs or not all(is_constant(one.delay) and is_zero(one.lag) for one in problem.model.inputs):
         return
     lag = input_lag(efforts) if np.all(np.isfinite(efforts.unexplained)) else None
     if lag is None or not lag.is_clear() or abs(lag.late) < efforts.step:

@@ -152,7 +152,9 @@ def step_slopes(assembly: Assembly, point: Point, condensed: Condensed, least: i
     accelerated = any(order(channel, problem.model) == 2 for channel in problem.channels)
     # What is predicted between the steps is off by a higher order, unless it shows velocities.
     between = [one for one in assembly.observed if one.reach]
-    late = any(not is_constant(one.delay) for one in problem.model.inputs) or any(one.order for one in between)
+    late = any(not (is_constant(one.delay) and is_constant(one.lag)) for one in problem.model.inputs) or any(
+        one.order for one in between
+    )
     late |= any(contact.switches or contact.stabilized for contact in problem.model.holding.contacts)
     sticks = any(joint.rubs for joint in problem.model.joints) or bool(problem.model.contacts)
     disordered = sticks or problem.residuals or accelerated or late

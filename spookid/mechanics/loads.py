@@ -33,6 +33,8 @@ class Input:
     """Time by which it acts later than its timestamps [s]."""
     hold: Hold = "previous"
     """Value between its samples: the one before, on a line from that to the next, or band-limited."""
+    lag: ca.SX = field(default_factory=lambda: ca.SX(0))
+    """Time constant of the first-order lag with which it acts [s]."""
     power: int = 1
     """Power of the signal that is averaged over a step: 2 and 3 say how its values spread there."""
 

@@ -171,9 +171,10 @@ class Model(metaclass=Checked):
         known = {one.signal: one for one in self.inputs}
         for thing, own in self._acting_inputs():
             one = known[own.signal]
-            if not (one.hold == own.hold and ca.is_equal(one.delay, own.delay, 9)):
+            pairs = (one.delay, own.delay), (one.lag, own.lag)
+            if not (one.hold == own.hold and all(ca.is_equal(*pair, 9) for pair in pairs)):
                 what = f"{getattr(thing, 'place', self.place)}: {type(thing).__name__} takes {own.signal!r}"
-                raise ProblemError(f"{what} with another delay or hold than another use of it; give both the same")
+                raise ProblemError(f"{what} with another delay, lag or hold than another use of it; give both the same")
 
     def tree(self) -> list[Joint]:
         """Joints in an order in which each joins a new body to one already placed; one joint of each loop is left out,

@@ -51,6 +51,8 @@ class Motor(metaclass=Checked):
             computer, linear interpolation (``"linear"``), as for measured signals, or the smooth signal without
             frequencies above 0.45 of the sampling rate (``"band"``); None: ``"linear"`` if it is ``measured``, else
             ``"previous"``.
+        lag: time constant T of a first-order lag of the signal [s], T u̇_a = u − u_a, a number or an expression of
+            Parameters; at the first sample the lag has settled.
 
     Raises:
         ProblemError: if ``joint`` is no joint or has no such coordinate, for both a ``gain`` and a ``torque_constant``,
@@ -70,6 +72,7 @@ class Motor(metaclass=Checked):
     offset: Any = field(default=0, kw_only=True)
     delay: Any = field(default=0, kw_only=True)
     hold: Hold = field(default=cast(Hold, None), kw_only=True)
+    lag: Any = field(default=0, kw_only=True)
     place: str = field(default_factory=declared_at, repr=False)
 
     def __repr__(self) -> str:
@@ -78,10 +81,11 @@ class Motor(metaclass=Checked):
     def __post_init__(self) -> None:
         what = f"{self.place}: Motor"
         check_coordinate(self.joint, self.coordinate, f"{what} drives")
-        for name in ("shaft_inertia", "ratio", "torque_constant", "resistance", "rotor_inertia", "offset", "delay"):
-            if getattr(self, name) is not None or name not in ("torque_constant", "resistance"):
+        optional = ("torque_constant", "resistance")
+        for name in (*optional, "shaft_inertia", "ratio", "rotor_inertia", "offset", "delay", "lag"):
+            if getattr(self, name) is not None or name not in optional:
                 object.__setattr__(self, name, symbolic(getattr(self, name), f"{what}: {name}"))
-        for name in ("shaft_inertia", "rotor_inertia", "resistance"):
+        for name in ("shaft_inertia", "rotor_inertia", "resistance", "lag"):
             refuse_negative(getattr(self, name), name, what)
         for name in ("ratio", "resistance"):
             if getattr(self, name) is not None and is_zero(getattr(self, name)):
@@ -113,8 +117,8 @@ class Motor(metaclass=Checked):
 
     @property
     def input(self) -> Input:
-        """Input signal of the motor, with delay and hold."""
-        return Input(self.signal, self.delay, self.hold)
+        """Input signal of the motor, with delay, hold and lag."""
+        return Input(self.signal, self.delay, self.hold, self.lag)
 
     @property
     def unit_effort(self) -> ca.SX:
@@ -156,5 +160,5 @@ class Motor(metaclass=Checked):
 
     def expressions(self) -> list[ca.SX]:
         """All expressions that may contain a Parameter."""
-        own = [self.gain, self.shaft_inertia, self.ratio, self.rotor_inertia, self.offset, self.delay]
+        own = [self.gain, self.shaft_inertia, self.ratio, self.rotor_inertia, self.offset, self.delay, self.lag]
         return own + [value for value in (self.torque_constant, self.resistance) if value is not None]

@@ -182,7 +182,7 @@ class Servo(Load):
         limits = [self.limit, *([] if self.drive is None else [self.drive.duty_limit, self.drive.current_limit])]
         if self.hold != "previous" or all(limit is None for limit in limits):
             return ()
-        return tuple(Input(self.command, self.values["delay"], self.hold, power) for power in (2, 3))
+        return tuple(Input(self.command, self.values["delay"], self.hold, power=power) for power in (2, 3))
 
     def mean_effort(self, position: ca.SX, rate: ca.SX, inputs: Mapping[str, ca.SX]) -> ca.SX:
         """τ in mean over a step, of means of the inputs and of the command's powers there, (n,) [N m or N].

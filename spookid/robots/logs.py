@@ -383,7 +383,7 @@ def efforts_as_fitted(robot: Parts, problem: Problem, result: Solution, name: st
     values, joints = problem.with_(initial=initial).guess_on(name), robot.joints
     motors, sensors = list[Motor](), list[JointPosition]()
     for m in (m for m in problem.model.motors if m.joint.name in joints):
-        how = {"gain": m.unit_effort, "offset": m.offset, "delay": m.delay}
+        how = {"gain": m.unit_effort, "offset": m.offset, "delay": m.delay, "lag": m.lag}
         own: dict[str, Any] = {key: number(part, values) for key, part in how.items()}
         own |= {"coordinate": m.coordinate, "hold": m.hold, "measured": True}
         motors.append(Motor(joints[m.joint.name], m.signal, **own))

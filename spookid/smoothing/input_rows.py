@@ -159,6 +159,8 @@ class SensorRows:
                     yield from ((factor, row, column, t, value) for t, value in samples)
 
 
+_FADED = 64
+"""Time constants after which nothing of a lagged input is left in double precision, nor of its slope."""
 _LATEST, _SOME = 50, 10
 """How many intervals between samples are remembered, and how many of them an input may be without a sample."""
 _BESIDE = 2
@@ -190,7 +192,8 @@ class InputRows:
         self._delays = {one.signal: number(one.delay, values) for one in self._inputs}
         self._lines = {one.signal for one in self._inputs if one.hold == "linear"}
         self._plain = {one.signal for one in self._inputs if is_constant(one.delay) and not self._delays[one.signal]}
-        self._plain -= self._lines
+        self._lags = {one.signal: number(one.lag, values) for one in self._inputs}
+        self._plain -= self._lines | {signal for signal, lag in self._lags.items() if lag}
         """Signals that change nothing before their timestamps."""
         self._none = {f.name: np.zeros(len(f.rows), dtype=np.bool_) for f in self._taking}
         self._given: dict[str, dict[int, Array]] = {f.name: {} for f in self._taking}
@@ -258,7 +261,7 @@ class InputRows:
                 del rows[row]
         time = self._start + self._step * (first - self._reach - _BESIDE - 1)
         for signal, samples in self.samples.items():
-            acting = bisect_right(samples, (time - self._delays[signal], math.inf)) - 1
+            acting = bisect_right(samples, (time - self._reached(signal), math.inf)) - 1
             if acting > 1:
                 del samples[: acting - 1]
 
@@ -301,9 +304,13 @@ class InputRows:
                 found[factor.name] = first, rows
         return found
 
+    def _reached(self, signal: str) -> float:
+        """Time before a step from which on samples act there [s]."""
+        return self._delays[signal] + _FADED * self._lags[signal]
+
     def _since(self, signal: str, time: float) -> tuple[Array, Array]:
         """Times and values of a signal's samples from the one on that acts at a time."""
         samples = self.samples[signal]
-        first = max(bisect_right(samples, (time - self._delays[signal], math.inf)) - 1, 0)
+        first = max(bisect_right(samples, (time - self._reached(signal), math.inf)) - 1, 0)
         t, values = zip(*samples[first:], strict=True)
         return np.array(t), np.array(values)

@@ -58,13 +58,13 @@ def jittered() -> Problem:
 
 
 def late() -> Problem:
-    """Delays of sensor and motor that are estimated, and a user's residual of the input."""
+    """Delays of sensor and motor and a lag that are estimated, and a user's residual of the input."""
     t = np.arange(0, DURATION, STEP / 2) + 3.0
     rng = np.random.default_rng(1)
     delay = Parameter("delay", 0.004, lower=0, unit="s")
     signals = {"theta": np.sin(t), "u": rng.standard_normal(len(t))}
     own = Residual("own", lambda state: state.inputs["u"], sigma=1.0)
-    motor = {"delay": Parameter("lag", 0.012, lower=0, unit="s")}
+    motor = {"delay": Parameter("late", 0.012, lower=0, unit="s"), "lag": Parameter("lag", 0.003, lower=0, unit="s")}
     sensors = lambda pin, body: [HingeAngle(pin, "theta", delay=delay)]  # noqa: E731
     return rod(sensors, signals, t, motor, residuals=[own])
 
