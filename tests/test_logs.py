@@ -7,6 +7,7 @@ import os
 import re
 import sqlite3
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -784,3 +785,18 @@ def test_numbers_of_other_files_are_refused(tmp_path):
             file["t"] = np.arange(3.0)
             put(file)
         refused(lambda path=path: Recording.from_hdf5(path), "'q' takes its numbers from other files; copy them", path)
+
+
+@pytest.mark.parametrize(("name", "unit"), [("angle [deg]", "deg"), ("angle (deg)", "deg"), ("w [rpm]", "rpm")])
+def test_a_name_that_says_another_unit_than_it_is_read_in_is_warned_of(tmp_path, name, unit):
+    file = tmp_path / "bar.csv"
+    file.write_text(f"t,{name}\n0,1\n1,2\n2,3\n")
+    with pytest.warns(UserWarning, match=f"units=.*'{unit}'"):
+        assert Recording.from_csv(file).signal(name)[0] == 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Recording.from_csv(file, units={name: unit})
+        Recording.from_csv(file, units={name: ""})
+        for plain in ("q[0]", "angle [rad]", "force (left)", "u [1]"):
+            file.write_text(f"t,{plain}\n0,1\n1,2\n2,3\n")
+            Recording.from_csv(file)

@@ -130,16 +130,21 @@ def fit(trajectory: Trajectory) -> Tree:
 
 
 def compared(names: Sequence[str], t: Array, lines: Mapping[str, tuple[Array, str]], alt: str) -> Tree:
-    """Signals (N, n) of several kinds, each with its colour, a panel for each column.
+    """Signals (N, n) of several kinds, each with its colour, a panel for each column about what was measured.
 
     Args:
         names: of the columns, with their units.
     """
-    panels = [
-        Panel([curve(t, values[:, i], kind, colour) for kind, (values, colour) in lines.items()], name)
-        for i, name in enumerate(names)
-    ]
-    return figure(panels, alt, alt)
+    panels = []
+    for i, name in enumerate(names):
+        wide = {"measured": {"line": {"color": lines["measured"][1], "width": 3}}}
+        curves = [curve(t, v[:, i], kind, colour, **wide.get(kind, {})) for kind, (v, colour) in lines.items()]
+        known = lines["measured"][0][:, i]
+        known = known[np.isfinite(known)]
+        low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
+        margin = 0.4 * (high - low) or 1.0
+        panels.append(Panel(curves, name, axis={"range": [low - margin, high + margin]}))
+    return figure(panels, alt, f"{alt}. Lines that leave the panel are off by more.")
 
 
 def disturbance(one: Disturbance, most: int) -> Tree:

@@ -5,6 +5,7 @@ their readers raise, in one sentence."""
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
@@ -77,6 +78,7 @@ def check_amount(path: Path, count: float) -> None:
         )
 
 
+_BRACKETS = re.compile(r"[\[(]\s*([^\[\]()\d\W][^\[\]()]*?)\s*[\])]$")
 _MOST_NAMES = 8  # that a message lists
 
 
@@ -228,6 +230,11 @@ def _converted(clock: Clock, options: Options) -> Clock:
     def converted(name: str, values: object, what: str, dimension: str = "") -> FloatArray:
         array = floats(values, what)
         unit = options.units.get(name, options.units.get(whole(name), clock.units.get(name)))
+        if unit is None and (said := _unconverted(name)):
+            advice = f"convert it with units={{{name!r}: {said!r}}}, or say the unit that it has"
+            warnings.warn(
+                f"{what} is read in SI units, and its name says {said!r}; {advice}", UserWarning, stacklevel=2
+            )
         return array if unit is None else to_si(array, unit, what, dimension)
 
     stamps = converted(clock.time, clock.stamps, f"{clock.place}, {clock.kind} {clock.time!r}: time", "s")
@@ -334,6 +341,12 @@ def to_si(values: FloatArray, unit: object, what: str, dimension: str = "") -> F
     if dimension and not quantity.is_compatible_with(dimension):
         raise ProblemError(f"{what} has the unit {unit!r}, which is no time; write it as in 'ms'")
     return np.asarray(converted.magnitude, dtype=np.float64)
+
+
+def _unconverted(name: str) -> str:
+    """The unit in brackets at the end of a name, if it is another one than that of SI; else empty."""
+    found = _BRACKETS.search(name)
+    return found[1] if found and is_unit(found[1]) and to_si(np.ones(1), found[1], name)[0] != 1.0 else ""
 
 
 def is_unit(text: str) -> bool:

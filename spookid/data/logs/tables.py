@@ -91,7 +91,7 @@ def read_archive(options: Options, time: str) -> list[Clock]:
     needed |= set(options.chosen(arrays))
     for name in [time, *needed]:
         if name not in arrays:
-            remedy = ": name one of them with time=" if name == time else ""
+            remedy = ": name one of them with time= (of commands --time)" if name == time else ""
             raise ProblemError(f"{path} has no array {name!r}; it has {listing(arrays)}{remedy}")
     if options.signals is None:
         shape = arrays[time].shape
@@ -145,7 +145,7 @@ def _chosen(options: Options, numeric: Mapping[str, bool], time: str) -> list[st
     needed = {time: None, **dict.fromkeys([*options.own, *options.own.values(), *(options.signals or ())])}
     for name in needed:
         if name not in numeric and (name == time or whole(name) not in numeric):
-            remedy = ": name one of them with time=" if name == time else ""
+            remedy = ": name one of them with time= (of commands --time)" if name == time else ""
             raise ProblemError(f"{options.path} has no column {name!r}; it has {short_listing([*numeric])}{remedy}")
     needed |= dict.fromkeys(map(whole, options.signals or ()))
     return [name for name, is_number in numeric.items() if name in needed or (options.signals is None and is_number)]

@@ -245,7 +245,8 @@ def columns_of(place: str, header: list[str], time: str, chosen: Iterable[str] |
         raise ProblemError(f"{place} has {count} columns named {name!r}; rename or remove all but one")
     if time not in header:
         raise ProblemError(
-            f"{place} has no time column {time!r}; it has {listing(header)}: name one of them with time="
+            f"{place} has no time column {time!r}; it has {listing(header)}: name one of them with "
+            "time= (of commands --time)"
         )
     if chosen is None:
         if "" in header:
