@@ -122,7 +122,7 @@ class Session:
 
     async def add_log(self, name: str) -> None:
         """Read a log of the folder, and propose what its columns are."""
-        await self._do(f"reading {name}", lambda: self._read(name), "Data")
+        await self._do(f"reading {name}", lambda: self._read(name), "Data", "Results")
         if name in self.logs and not self.error:
             await self.refresh()
 
@@ -177,6 +177,7 @@ class Session:
     async def use_log(self, name: str, fitted: bool) -> None:
         """Fit a log, or leave it out."""
         self.logs[name] = fitted
+        self.versions["Results"] += 1
         await self.refresh()
 
     # --- problem file ---
