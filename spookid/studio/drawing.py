@@ -184,10 +184,16 @@ def _poses_of(bodies: Sequence[Mapping[str, Any]], q: Sequence[Sequence[float]])
 def _stage(points: Sequence[Array], gravity: Sequence[float]) -> tuple[ui.scene, float, Array]:
     """A scene whose camera sees all points, the scale to draw them in, and the turn that has gravity point down."""
     scale, turn = _SIZE / _extent(points), _upright(gravity)
-    x, y, z = (scale * turn @ (np.min(points, axis=0) + np.max(points, axis=0)) / 2).tolist()
+    there = scale * np.array(points) @ turn.T
+    x, y, z = ((np.min(there, axis=0) + np.max(there, axis=0)) / 2).tolist()
     camera = ui.scene.perspective_camera(fov=45, near=0.01)
-    scene = ui.scene(640, 400, grid=(4, 20), camera=camera, background_color="#f6f7f9", fps=30)
+    scene = ui.scene(640, 400, grid=False, camera=camera, background_color="#f6f7f9", fps=30)
     scene.classes("w-full border rounded").style("max-width: 100%")
+    floor = float(np.min(there[:, 2])) - 0.1
+    with scene:  # lines alone: the grid of the library hides what is behind it
+        for at in np.linspace(-1.5, 1.5, 13).tolist():
+            scene.line([x + at, y - 1.5, floor], [x + at, y + 1.5, floor]).material("#d5d8de")
+            scene.line([x - 1.5, y + at, floor], [x + 1.5, y + at, floor]).material("#d5d8de")
     scene.move_camera(x + 1.5, y - 2.3, z + 0.8, x, y, z, 0, 0, 1, duration=0)
     return scene, scale, turn
 

@@ -19,10 +19,10 @@ from spookid.report.conclusion import inertia_coordinates, sizes
 from spookid.results.findings import Finding, ranked
 from spookid.results.result import Solution
 from spookid.results.trajectory import Trajectory, moments
-from spookid.results.values import Mechanism, source
+from spookid.results.values import Mechanism
 from spookid.robots import Robot
 from spookid.robots.description import Placement
-from spookid.statistics.sensitivities import prior_share
+from spookid.statistics.sensitivities import LEADS
 from spookid.studies.motor_efforts import MotorEfforts
 from spookid.tables.table import number
 
@@ -112,21 +112,22 @@ def of_robot(robot: Robot) -> Facts:
 def of_problem(problem: Problem) -> Facts:
     """What a fit will be able to tell of each parameter, linearized at the initial values."""
     assembly = assemble(problem)
-    known = a_priori(assembly).sensitivities
-    weak = {name for direction in known.weak for name in direction.direction}
+    told = a_priori(assembly)
+    known, last, rows = told.sensitivities, inertia_coordinates(problem), []
+    # Known from priors alone, or most of a combination that is hardly determined.
+    weak = {name for one in told.findings if one.code == "parameters.undetermined" for name in one.subject}
+    weak |= {name for one in known.weak for name, share in one.direction.items() if abs(share) > LEADS}
     errors = dict(zip(known.names, np.sqrt(np.abs(np.diag(known.covariance))).tolist(), strict=True))
-    rows, last = [], inertia_coordinates(problem)
     for parameter in sorted(problem.parameters, key=lambda one: one.name in last):
-        error = errors.get(parameter.name, math.nan)
-        share = prior_share({parameter.name: 1.0}, error, known.names, known.seen)
-        state = {"data": "weak" if parameter.name in weak else "identified", "prior": "weak", "nothing": "not"}
-        free = parameter.name in errors
+        name, error = parameter.name, errors.get(parameter.name, math.nan)
+        state = "weak" if name in weak else "identified" if math.isfinite(error) else "not"
         rows.append(
-            {"name": parameter.name, "guess": problem.guess[parameter.name], "unit": parameter.unit}
-            | {"lower": _plain(parameter.lower), "upper": _plain(parameter.upper), "note": parameter.note}
-            | {"prior": list(parameter.prior) if parameter.prior else None, "fixed": not free}
-            | {"error": _plain(error), "state": state[source(error, share)] if free else "fixed"}
-            | {"reason": known.reasons.get(parameter.name, "")}
+            {
+                **{"name": name, "guess": problem.guess[name], "unit": parameter.unit, "note": parameter.note},
+                **{"prior": list(parameter.prior) if parameter.prior else None, "fixed": name not in errors},
+                **{"error": _plain(error), "known": error < abs(problem.guess[name])},
+                **{"state": state if name in errors else "fixed", "reason": known.reasons.get(name, "")},
+            }
         )
     sentences = [f"{', '.join(one.direction)}: {one.advice}" for one in known.weak]
     findings = [of_finding(one) for one in ranked(assembly.findings)]
@@ -165,7 +166,7 @@ def of_solution(solution: Solution, coordinates: Collection[str] = ()) -> Facts:
 
 
 def _row(name: str, value: str, one: Any) -> Facts:
-    share = f"{number(100 * one.std_err / abs(one.estimate), 2)} %" if one.std_err < 10 * abs(one.estimate) else ""
+    share = f"{number(100 * one.std_err / abs(one.estimate), 2)} %" if one.std_err < abs(one.estimate) else ""
     return {"name": name, "value": value, "relative": share, "from": one.known_from}
 
 

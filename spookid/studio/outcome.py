@@ -42,7 +42,7 @@ class RunStep(Step):
         for notice in session.notices:
             ui.label(notice).classes("text-xs text-gray-600")
         self._chart = plot({"cost": []}, "cost", 220, log=True)
-        self._table = _rows([], _HEAD[:2])
+        self._table = _rows([], [_HEAD[0], {**_HEAD[1], "label": "newest iterate"}])
         self.live()
 
     def live(self) -> None:
@@ -53,8 +53,11 @@ class RunStep(Step):
             costs = [[i, one["cost"]] for i, one in enumerate(iterations) if one["cost"] > 0]
             self._chart.options["series"][0]["data"] = costs
             self._chart.update()
-            values = iterations[-1]["values"].items()
-            self._table.rows = [{"name": name, "value": f"{value:.5g}"} for name, value in values]
+            values, names = (
+                iterations[-1]["values"],
+                [row["name"] for row in (self.session.checked or {"rows": []})["rows"]],
+            )
+            self._table.rows = [{"name": name, "value": f"{values[name]:.5g}"} for name in names if name in values]
 
 
 class ResultsStep(Step):

@@ -103,7 +103,8 @@ def show(session: Session) -> None:
                 one.content.refresh()
         if session.versions["live"] != seen.get("live", 0):
             seen["live"] = session.versions["live"]
-            steps["Run"].live()
+            for one in steps.values():
+                one.live()
 
     follow()
     ui.timer(_OFTEN, follow)

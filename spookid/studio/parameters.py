@@ -77,7 +77,7 @@ class ParametersStep(Step):
             {
                 **{"name": row["name"], "guess": text(row["guess"]), "unit": row["unit"], "fixed": row["fixed"]},
                 **{"sigma": text(row["prior"] and row["prior"][1]), "error": text(row["error"])},
-                "relative": f"{100 * row['error'] / abs(row['guess']):.2g} %" if row["error"] and row["guess"] else "",
+                "relative": f"{100 * row['error'] / abs(row['guess']):.2g} %" if row["known"] else "",
                 **{"state": row["state"], "why": row["reason"] or row["note"]},
             }
             for row in rows

@@ -122,7 +122,7 @@ class Session:
 
     async def add_log(self, name: str) -> None:
         """Read a log of the folder, and propose what its columns are."""
-        await self._do(f"reading {name}", lambda: self._read(name), "Data")
+        await self._do(f"reading {name}", lambda: self._read(name), "Data", "Results")
         if name in self.logs and not self.error:
             await self.refresh()
 
@@ -161,7 +161,7 @@ class Session:
         """Do what a question about a unit, a clock or a sign proposes, or do not ask again."""
         if not yes:
             self.answered.add(question["text"])
-            self.versions["Data"] += 1
+            self.versions["live"] += 1
             return
         columns, unit = dict(self.choices.columns), question["evidence"]["unit"]
         for name in self.about(question):
@@ -177,6 +177,7 @@ class Session:
     async def use_log(self, name: str, fitted: bool) -> None:
         """Fit a log, or leave it out."""
         self.logs[name] = fitted
+        self.versions["Results"] += 1
         await self.refresh()
 
     # --- problem file ---
@@ -214,12 +215,10 @@ class Session:
         mine, self.checked, self.questions = self._asked, None, []
         async with self._turn:
             if mine == self._asked:
-                await self._do("checking", self._check, "Parameters")
-                self.versions["Data"] += bool(self.error)
+                await self._do("checking", self._check, "Parameters", "live")
 
     async def _check(self) -> None:
         if self.source is None and not any(self.logs.values()):
-            self.versions["Data"] += 1
             return
         if self.source is None or self.choices != Choices():
             stem = Path(self.robot).stem if self.opened is None else f"{self.opened.stem}_studio"
@@ -228,7 +227,7 @@ class Session:
 
         def heard(event: Event) -> None:
             self.questions = event["questions"]
-            self.versions["Data"] += 1
+            self.versions["live"] += 1
 
         self.checked = await Job("check", {"problem": str(self.problem)}, heard).run()
         self.keys = self.checked["keys"] or self.keys

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from nicegui import ui
 
@@ -112,7 +110,7 @@ class DataStep(Step):
         session = self.session
         if not session.robot:
             ui.label("Choose a robot first." if session.opened is None else "The problem file has its own recordings.")
-            self._questions(session.questions)
+            self._questions("")
             return
         with ui.row().classes("w-full items-end"):
             with ui.element("div").style("flex: 1 1 300px"):
@@ -135,7 +133,7 @@ class DataStep(Step):
             with table.classes("items-center gap-x-2 gap-y-0"):
                 self._columns()
             ui.label("A minus before a unit turns the sign round: -deg, or -1 for SI.").classes(SMALL)
-            self._questions([one for one in session.questions if not session.about(one)])
+            self._questions("")
             self._plots()
             self._replay()
 
@@ -163,12 +161,19 @@ class DataStep(Step):
                 for read in session.read.values():
                     if name in read["left_out"]:
                         ui.label(read["left_out"][name]).classes("text-xs text-red-700")
-                self._questions([one for one in session.questions if name in session.about(one)], name)
+                self._questions(name)
 
-    def _questions(self, questions: list[dict[str, Any]], name: str = "") -> None:
+    def live(self) -> None:
+        """The questions, which come while a user may be typing."""
+        self._questions.refresh()
+
+    @ui.refreshable_method
+    def _questions(self, name: str) -> None:
+        """About a column, or if none is named about all else."""
         session = self.session
-        for one in questions:
-            if one["text"] in session.answered:
+        for one in session.questions:
+            about = session.about(one) if session.robot else []
+            if one["text"] in session.answered or (name not in about if name else about):
                 continue
             with tagged(ui.column().classes("bg-amber-100 rounded p-2 gap-1 w-full"), "question", name):
                 ui.label(one["text"]).classes("text-xs")
