@@ -35,6 +35,8 @@ from tests import declarations, kills
 OUTCOMES = ("read", "refused", "foreign", "hang", "over memory")
 LONGEST, MOST = 10.0, 1e9
 """Seconds of a processor, and bytes, that one case may take."""
+FIT = 60.0
+"""Seconds that a fit may take, which shows where it is and can be interrupted."""
 Case = tuple[str, Callable[[], object]]
 """What kind it is, and what is tried."""
 
@@ -107,9 +109,9 @@ def late(*_: object) -> NoReturn:
     raise TimeoutError("hang")
 
 
-def outcome(run: Callable[[], object]) -> tuple[str, str]:
+def outcome(run: Callable[[], object], longest: float = LONGEST) -> tuple[str, str]:
     """How a case ended, and what there is to say of it."""
-    signal.setitimer(signal.ITIMER_PROF, LONGEST)
+    signal.setitimer(signal.ITIMER_PROF, longest)
     try:
         run()
         how, told = "read", ""
@@ -138,7 +140,7 @@ def work(pipe: int, trial: str, numbers: range, seed: int) -> None:
             row, run = TRIALS[trial](Random(f"{seed} {i}"), Path(folder))
             told.write(f"{row}\tbegan\n")
             told.flush()
-            how, words = outcome(run)
+            how, words = outcome(run, FIT if trial == "mechanisms" else LONGEST)
             told.write(f"{row}\t{how}\t{i}: {words.encode('unicode_escape').decode()}\n")
             told.flush()
             if how == "over memory":
@@ -184,8 +186,8 @@ PAGE = """# How hard is spookid to break?
 
 Files of every format are damaged at random, declarations get wrong arguments, random mechanisms are solved, commands
 run without a home, a display, memory or room on the disk, and are struck by signals. Each case has to end by an answer,
-or by a refusal in one sentence, within {longest:g} s of a processor and 1 GB. The columns count how cases ended;
-*foreign* is any other exception, or the end of the process.
+or by a refusal in one sentence, within {longest:g} s of a processor ({fit:g} s of a fit) and 1 GB. The columns count
+how cases ended; *foreign* is any other exception, or the end of the process.
 
 {table}
 
@@ -211,7 +213,7 @@ def main() -> int:
             count = max(asked.count // 5, 1)
             defects = kills.study(count, list(kills.COMMANDS), asked.seed, Path(folder)).total()
         struck = f"Commands were struck {count} times at random moments; {defects} of these left a defect."
-    page = PAGE.format(longest=LONGEST, table=table(found), kills=struck)
+    page = PAGE.format(longest=LONGEST, fit=FIT, table=table(found), kills=struck)
     kills.say(page)
     if asked.markdown:
         asked.markdown.write_text(page)
