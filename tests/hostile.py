@@ -1,6 +1,7 @@
 """Broken files, random declarations and struck commands: what becomes of them.
 
-``python -m tests.hostile 50`` tries so many of each kind (files are ten times as many), and a kill for every five.
+``python -m tests.hostile 50`` tries so many of each kind (files are ten times as many, environments half as many), and
+a kill for every five.
 ``--only files`` leaves out the others, ``--seed 2`` draws other ones, and ``--markdown FILE`` writes the table.
 The exit status is 1 if one ended otherwise than by an answer or a refusal in a sentence.
 """
@@ -11,6 +12,7 @@ import argparse
 import os
 import resource
 import signal
+import subprocess
 import sys
 import tempfile
 import traceback
@@ -33,6 +35,8 @@ from tests import declarations, kills
 OUTCOMES = ("read", "refused", "foreign", "hang", "over memory")
 LONGEST, MOST = 10.0, 1e9
 """Seconds of a processor, and bytes, that one case may take."""
+FIT = 60.0
+"""Seconds that a fit may take, which shows where it is and can be interrupted."""
 Case = tuple[str, Callable[[], object]]
 """What kind it is, and what is tried."""
 
@@ -56,7 +60,48 @@ def mechanism(chance: Random, folder: Path) -> Case:
     return "mechanisms", lambda: declarations.solved(chance)
 
 
-TRIALS = {"files": file, "arguments": arguments, "mechanisms": mechanism}
+ENVIRONMENTS = {
+    "no home": ("env -u HOME -u XDG_CACHE_HOME", ""),
+    "a home that is not there": ("env HOME=/nowhere XDG_CACHE_HOME=/nowhere MPLCONFIGDIR=", ""),
+    "no folder for temporary files": ("env TMPDIR=/nowhere", ""),
+    "no display": ("env -u DISPLAY MPLBACKEND=TkAgg", ""),
+    "the C locale": ("env LC_ALL=C PYTHONCOERCECLOCALE=0 PYTHONUTF8=0 PYTHONIOENCODING=ascii", ""),
+    "64 threads": ("env OMP_NUM_THREADS=64 OPENBLAS_NUM_THREADS=64", ""),
+    "closed output": ("", ">&-"),
+    "closed error": ("", "2>&-"),
+    "closed streams": ("", "<&- >&- 2>&-"),
+    "a full device": ("", ">/dev/full"),
+    "a full disk": ("ulimit -f 8;", ""),
+    "few files": ("ulimit -n 32;", ""),
+    "little memory": ("ulimit -v 700000;", ""),
+}
+
+
+def environment(chance: Random, folder: Path) -> Case:
+    """A command where something that mostly is there is missing."""
+    name = chance.choice(sorted(ENVIRONMENTS))
+    before, behind = ENVIRONMENTS[name]
+    (folder / "problem_of_a_test.py").write_text(broken_files.PROBLEM)
+    command = f"{before} {sys.executable} -m spookid solve problem_of_a_test.py --state-weight 100 --out out {behind}"
+
+    def run() -> None:
+        kills.removed(folder / "out")
+        shell = ["bash", "-c", command]
+        try:
+            ended = subprocess.run(shell, cwd=folder, capture_output=True, text=True, timeout=kills.LIMIT, check=False)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(name) from None
+        if ended.returncode == 2 and ended.stderr.startswith("spookid: error: "):
+            raise ProblemError(ended.stderr.strip())
+        if ended.returncode not in (0, 3) or not (folder / "out" / "solution.json").exists():
+            raise RuntimeError(f"{name}: {ended.returncode}: {ended.stderr[-200:]}")
+
+    return "environments", run
+
+
+TRIALS = {"files": file, "arguments": arguments, "mechanisms": mechanism, "environments": environment}
+SHARES = {"files": 10.0, "environments": 0.5}
+"""Of the count, where it is another one than all."""
 
 
 def late(*_: object) -> NoReturn:
@@ -64,9 +109,9 @@ def late(*_: object) -> NoReturn:
     raise TimeoutError("hang")
 
 
-def outcome(run: Callable[[], object]) -> tuple[str, str]:
+def outcome(run: Callable[[], object], longest: float = LONGEST) -> tuple[str, str]:
     """How a case ended, and what there is to say of it."""
-    signal.setitimer(signal.ITIMER_PROF, LONGEST)
+    signal.setitimer(signal.ITIMER_PROF, longest)
     try:
         run()
         how, told = "read", ""
@@ -95,7 +140,7 @@ def work(pipe: int, trial: str, numbers: range, seed: int) -> None:
             row, run = TRIALS[trial](Random(f"{seed} {i}"), Path(folder))
             told.write(f"{row}\tbegan\n")
             told.flush()
-            how, words = outcome(run)
+            how, words = outcome(run, FIT if trial == "mechanisms" else LONGEST)
             told.write(f"{row}\t{how}\t{i}: {words.encode('unicode_escape').decode()}\n")
             told.flush()
             if how == "over memory":
@@ -139,9 +184,10 @@ def table(found: Counter[tuple[str, str]]) -> str:
 
 PAGE = """# How hard is spookid to break?
 
-Files of every format are damaged at random, declarations get wrong arguments, random mechanisms are solved, and
-commands are struck by signals. Each case has to end by an answer, or by a refusal in one sentence, within {longest:g} s
-of a processor and 1 GB. The columns count how cases ended; *foreign* is any other exception, or the end of the process.
+Files of every format are damaged at random, declarations get wrong arguments, random mechanisms are solved, commands
+run without a home, a display, memory or room on the disk, and are struck by signals. Each case has to end by an answer,
+or by a refusal in one sentence, within {longest:g} s of a processor ({fit:g} s of a fit) and 1 GB. The columns count
+how cases ended; *foreign* is any other exception, or the end of the process.
 
 {table}
 
@@ -160,14 +206,14 @@ def main() -> int:
     found, struck = Counter[tuple[str, str]](), "No command was struck."
     for trial in TRIALS:
         if trial in asked.only:
-            found += tried(trial, asked.count * (10 if trial == "files" else 1), asked.seed)
+            found += tried(trial, round(asked.count * SHARES.get(trial, 1.0)), asked.seed)
     defects = 0
     if "kills" in asked.only:
         with tempfile.TemporaryDirectory() as folder:
             count = max(asked.count // 5, 1)
             defects = kills.study(count, list(kills.COMMANDS), asked.seed, Path(folder)).total()
         struck = f"Commands were struck {count} times at random moments; {defects} of these left a defect."
-    page = PAGE.format(longest=LONGEST, table=table(found), kills=struck)
+    page = PAGE.format(longest=LONGEST, fit=FIT, table=table(found), kills=struck)
     kills.say(page)
     if asked.markdown:
         asked.markdown.write_text(page)

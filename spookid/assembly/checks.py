@@ -31,7 +31,7 @@ from spookid.data.sampling import grid
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.kernels.precision import DEPENDENT, EQUAL
-from spookid.mechanics.constraints import LinearConstraint
+from spookid.mechanics.constraints import Distance, LinearConstraint
 from spookid.mechanics.contacts import Impact
 from spookid.mechanics.holding import Touch
 from spookid.mechanics.inertia import impossible
@@ -61,14 +61,46 @@ def check_closure(problem: Problem) -> None:
     Raises:
         ProblemError: naming the joint that closes the loop and how far it stays open.
     """
-    model = problem.model
-    if not (model.has_loops and JointCoordinates(model).cut):
+    model, q = problem.model, ca.SX.sym("q", problem.model.configuration.ambient)
+    rods = [tie for tie in model.ties if isinstance(tie, Distance)]
+    loops = model.has_loops and bool(JointCoordinates(model).cut)
+    if not (loops or rods):
         return
-    q = ca.SX.sym("q", model.configuration.ambient)
-    held = model.holding.told_by_poses(q, tied=False)
+    held = model.holding.told_by_poses(q, tied=bool(rods))
     free = {p.name for p in problem.free} | {p.name for p in problem.parameter_set.own}
-    if not free & {p.name for p in parameters_in([held], "the model", ignore=[q])}:
+    if free & {p.name for p in parameters_in([held], "the model", ignore=[q])}:
+        return
+    if loops:
         _check_closes(model, q, problem.guess_on(None))
+    if rods:
+        _check_lengths(model, rods, q, problem.guess_on(None))
+
+
+def _check_lengths(model: Model, rods: Sequence[Distance], q: ca.SX, values: Values) -> None:
+    off = [ca.fabs(model.holding.tied(rod, q)) for rod in rods]
+    gaps = _nearest(model, ca.vertcat(*(gap / rod.length for gap, rod in zip(off, rods, strict=True))), q, values)
+    if gaps.max() > _OPEN:
+        rod = rods[int(np.argmax(gaps))]
+        raise ProblemError(
+            f"{rod.what} has a length that no pose gives: {_TRIALS} were tried, and it stays off by a share of "
+            f"{gaps.max():.2g}; correct it, or make it a Parameter"
+        )
+
+
+def _nearest(model: Model, off: ca.SX, q: ca.SX, values: Values) -> Array:
+    """How far rows are off in that pose of some, near that at rest and moved to where all is held, where they are off
+    least."""
+    tracking, rng, least = Tracking(model, [], values), np.random.default_rng(0), np.full(1, np.inf)
+    rest = tracking.at(rest_positions(model, values)[None])
+    for count in (1, _TRIALS - 1):  # others than the pose at rest only if need be
+        away = (count > 1) * rng.normal(size=(count, tracking.space.tangent))
+        ended = tracking.settled(tracking.moved(np.repeat(rest, count, axis=0), away), np.zeros((count, 0)))
+        gaps = evaluated(off, q, tracking.poses(ended), values)
+        best = gaps[np.argmin(gaps.max(axis=1))]
+        least = best if best.max() < least.max() else least
+        if least.max() <= _OPEN:
+            break
+    return least
 
 
 def _check_closes(model: Model, q: ca.SX, values: Values) -> None:

@@ -367,7 +367,7 @@ class _Corrections:
     def chained(self) -> Array:
         """δ_k = step_k + passed_k δ_{k−1}, by doubling."""
         steps, passed, shift = self.steps.copy(), self.passed, 1
-        while shift < len(steps) and np.max(np.abs(passed)) > EQUAL:
+        while shift < len(steps) and np.max(np.abs(passed), initial=0.0) > EQUAL:
             steps[shift:] += np.matmul(passed[shift:], steps[:-shift, :, None])[:, :, 0]
             passed = np.concatenate([passed[:shift], np.matmul(passed[shift:], passed[:-shift])])
             shift *= 2

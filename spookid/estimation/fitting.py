@@ -47,6 +47,8 @@ from spookid.statistics.search import Search
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point
 
+_MET = 1e-6
+"""What hard rows may be off, in their own units."""
 _STRAIGHT = 1e12
 """Factor of the normaliser's weight c with which its square is a straight line."""
 _NONE = float(np.finfo(float).eps ** 0.25)
@@ -252,7 +254,7 @@ def with_likelihood(first: Fit, second: Fit, hold: bool) -> Fit:
     return Fit(found.assembly, second.outcome, second.backend, second.times, there).with_(**second.over)
 
 
-def _if_met(assembly: Assembly, outcome: Outcome, closed: float = 1e-4, met: float = 1e-6) -> Outcome:
+def _if_met(assembly: Assembly, outcome: Outcome, closed: float = 1e-4, met: float = _MET) -> Outcome:
     """The outcome, which has not converged if rigid joints are open, in m or rad, or hard residuals not met, in their
     own units: rows that others seem to imply are left out of a solve, and so would be what contradicts them."""
     problem = assembly.transcription
@@ -289,7 +291,17 @@ def _normaliser(problem: Problem, known: Solution) -> Array:
 def _check_freedom(assembly: Assembly, start: Point) -> None:
     """Refuse a mechanism that cannot move."""
     problem, model = assembly.problem, assembly.problem.model
-    if model.rows < model.configuration.tangent or ReducedProblem(assembly.transcription, start).tangent:
+    if not model.ties and model.rows < model.configuration.tangent:
+        return
+    reduced = ReducedProblem(assembly.transcription, start)
+    if reduced.flat is not None:
+        names = ", ".join(repr(tie.name) for tie in model.ties)
+        if reduced.flat > _MET:
+            wrong = f"contradict constraints {names}, which stay off by {reduced.flat:.2g} m or rad; correct them"
+        else:
+            wrong = f"hold already what constraints {names} ask for; leave these out"
+        raise ProblemError(f"{problem.what}: the joints {wrong}")
+    if model.rows < model.configuration.tangent or reduced.tangent:
         return
     raise ProblemError(
         f"{problem.what}: the joints {', '.join(joint.name for joint in model.joints)} are "

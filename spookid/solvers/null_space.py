@@ -29,6 +29,8 @@ _STILL = np.array([1e-12])
 """Unknowns that move by a smaller share of their size stand still."""
 _ROUNDING = 1e-14
 """Rows of private unknowns shorter than this share of a step's longest are zeros that were rounded."""
+_FLAT, _FEW = 1e-12, 8
+"""Slopes of rows [m or rad] that are zeros which were rounded; and steps at which they are looked at."""
 _CHUNK = 1024
 """Steps that are put back at once, few enough for a processor's cache."""
 
@@ -64,8 +66,17 @@ class NullSpace:
         """By the name of the factor."""
         self.rank = self._rank(start, None) if problem.local else 0
         """Of the local equality constraints of a step."""
+        self.flat = self._flat(start) if problem.local else None
+        """How far off these are where no step changes them, as constraints that repeat what joints hold; else None."""
         self.ranks = {f.name: self._rank(start, f) for f in self._private}
         """Of each factor's private columns."""
+
+    def _flat(self, point: Point) -> float | None:
+        """Largest local row if slopes of all of them are zeros that were rounded, at the first steps of all chains."""
+        some = [self._rows(point, c, slice(0, _FEW)) for c in range(len(point.states))]
+        if any(np.any(~(np.abs(rows[:, : self._wide]) <= _FLAT)) for rows in some):
+            return None
+        return max(float(np.max(np.abs(rows[:, -1]), initial=0.0)) for rows in some)
 
     def project(self, point: Point) -> tuple[Point, list[TangentSpace]]:
         """The point projected, and what is left there to each chain."""

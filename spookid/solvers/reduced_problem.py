@@ -88,6 +88,8 @@ class ReducedProblem:
         """Memory for one factorization at a time, per chain."""
         self.tangent = len(self.columns) - self._null_space.rank
         """Unknowns left of each step."""
+        self.flat = self._null_space.flat
+        """As of the null space."""
         switching = any(f.box is not None for f in self.coupled)
         self.penalty = (PENALTY if switching else 1.0) * self._balance(start) if self.coupled else 0.0
         """ρ."""

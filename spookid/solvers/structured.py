@@ -150,7 +150,7 @@ class _Sums:
     def equations(self) -> NormalEquations:
         """The sums so far."""
         unknowns = self.band.shape[0] * self.band.shape[1]
-        border = self.border.transpose(2, 0, 1).reshape(-1, unknowns).T
+        border = self.border.transpose(2, 0, 1).reshape(len(self.corner), unknowns).T
         band = self.band.reshape(unknowns, self.band.shape[2])
         return NormalEquations(band, border, self.corner, len(self.band))
 
