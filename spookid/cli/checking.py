@@ -64,6 +64,10 @@ def check(arguments: Namespace, interruption: Interruption) -> Exit:
         title = f"{job.problem.name} ({job.place}): {sizes(job.problem)}"
         how = run.file.description, terminal.columns(), arguments.verbose, loading
         asked = questions(job.problem)
+        recordings, step = job.problem.sample, job.problem.step
+        if asked and any(one.t[-1] - one.t[0] > len(one.t) * step for one in recordings):
+            # More steps than samples: a wrong unit of time may make the rest take long.
+            terminal.complain(f"{job.label}: {asked[0].text}")
         try:
             page = describe(job.problem, title, *how, asked)
         except ProblemError:  # which may be a unit: the problem is too large to build
@@ -137,7 +141,7 @@ def _recordings(assembly: Assembly, width: int) -> list[str]:
     table = Table(head, rows, left=(0, 1, 2, 3)).text(width, "  ").splitlines()
     if not fewer or problem.every:
         return ["Recordings", *table]
-    left_out = "Samples of what took place before the first step or behind the last one are left out."
+    left_out = "Samples before the first step or after the last one are not used."
     return ["Recordings", *table, *wrapped(left_out, width, "  ")]
 
 
