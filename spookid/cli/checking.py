@@ -203,15 +203,11 @@ def _identifiability(assembly: Assembly, width: int, verbose: bool) -> list[str]
         return [*lines, *wrapped(f"Unknown: {reason.replace('at the solution', 'there')}.", width, "  ")]
     if verbose:
         spectrum = ", ".join(number(value, 2) for value in values)
-        lines += wrapped(
-            f"A change of 100 % along each parameter direction is {spectrum} standard errors.", width, "  "
-        )
+        lines += wrapped(f"Changes of 100 % along the directions are {spectrum} sigma.", width, "  ")
     lines += [line for sentence in weak_sentences(identifiability) for line in wrapped(sentence, width, "  - ")]
     if not identifiability.weak:
         lines += wrapped(
-            f"No direction is weakly identifiable (a change of 100 % is below {number(WEAK)} standard errors).",
-            width,
-            "  ",
+            f"No direction is weakly identifiable: changes of 100 % exceed {number(WEAK)} sigma.", width, "  "
         )
     return lines
 
