@@ -275,7 +275,7 @@ def test_check_shows_everything(here, capsys, monkeypatch):
     assert err == ""
     page = out
     assert re.match(r"swing \(swing.py\): 1 body, 1 joint, 2 free parameters; a fit needs some .* memory", page)
-    assert "\n\nWARNING question.model\n  Along recording 'run' the model" in page
+    assert "\n\nWARNING question.model\n  In recording 'run', with parameters" in page
     for line in (
         r"Bodies   1  rod",
         r"Joints   1  pivot \(Hinge, GROUND to rod\)",
