@@ -291,7 +291,7 @@ def test_check_shows_everything(here, capsys, monkeypatch):
     assert err == ""
     page = out
     assert re.match(r"swing \(swing.py\): 1 body, 1 joint, 2 free parameters; a fit needs some .* memory", page)
-    assert "\n\nWARNING question.model\n  Along recording 'run' the model" in page
+    assert "\n\nWARNING question.model\n  In recording 'run', with parameters" in page
     for line in (
         r"Bodies   1  rod",
         r"Joints   1  pivot \(Hinge, GROUND to rod\)",
@@ -316,10 +316,7 @@ def test_check_of_a_problem_whose_noise_is_estimated(here, capsys, monkeypatch):
     assert err == ""
     assert "theta: angle of pivot (sigma estimated)" in out
     assert "Settings    stepper variational, friction smooth, step h = 0.01 s, noise estimated, cutoff" in out
-    assert (
-        "Identifiability, linearized at the initial values\n  A change of 100 % along each parameter direction is "
-        in out
-    )
+    assert "Identifiability, linearized at the initial values\n  Changes of 100 % along the directions are " in out
     assert "the paper's weight" not in out
     assert main(["check", write(ONE), "--state-weight", "100"]) == 0
     assert "state_weight=100 is the weight of the original paper." in capsys.readouterr().out

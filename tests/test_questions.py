@@ -74,7 +74,7 @@ def test_nothing_is_asked_of_what_the_model_explains() -> None:
         (lambda: slide(change=scaled("f", 1e3)), "if f was in thousandths"),
         (
             lambda: slide(change=lambda r: r.with_signals(f=1e3 * np.cos(50 * T))),
-            "initial value off by more than a decade",
+            "initial value wrong by more than a factor of ten",
         ),
         (lambda: slide(0.03), " ms later than their timestamps"),
         (lambda: slide(-0.03), " ms earlier than their timestamps"),

@@ -119,7 +119,7 @@ def test_from_a_file_and_a_log_to_the_file(solved: Path, tmp_path: Path, capsys:
     assert "joint 'slide' of robot 'arm' is fixed in the results" in capsys.readouterr().err
     for change, more, words in (
         ("", ("elbow=0",), "joint 'elbow' of robot 'arm' is fixed but moves in the results"),
-        ("0 0.05 0.4", (), "joint 'elbow' of robot 'arm' is 0.1 m off on 'upper' from where it is in the results"),
+        ("0 0.05 0.4", (), "joint 'elbow' of robot 'arm' is 0.1 m away from its place on 'upper' in the results"),
         ('<axis xyz="1 0 0"/>', (), "joint 'elbow' of robot 'arm' has another axis than in the results"),
         ('rpy="0 0.4 0"', (), "joint 'elbow' of robot 'arm' has another"),
     ):

@@ -399,4 +399,5 @@ def _check_memory(problem: Problem, steps: int, what: str, needed: float) -> Non
 
 def size(count: float) -> str:
     """Bytes in words."""
-    return f"{number(count / 1e9, 2)} GB" if count >= 1e9 else f"{number(count / 1e6, 2)} MB"
+    share, unit = (count / 1e9, "GB") if count >= 1e9 else (count / 1e6, "MB")
+    return f"{share:.0f} {unit}" if share >= 100 else f"{number(share, 2)} {unit}"

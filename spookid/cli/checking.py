@@ -64,6 +64,10 @@ def check(arguments: Namespace, interruption: Interruption) -> Exit:
         title = f"{job.problem.name} ({job.place}): {sizes(job.problem)}"
         how = run.file.description, terminal.columns(), arguments.verbose, loading
         asked = questions(job.problem)
+        recordings, step = job.problem.sample, job.problem.step
+        if asked and any(one.t[-1] - one.t[0] > len(one.t) * step for one in recordings):
+            # More steps than samples: a wrong unit of time may make the rest take long.
+            terminal.complain(f"{job.label}: {asked[0].text}")
         try:
             page = describe(job.problem, title, *how, asked)
         except ProblemError:  # which may be a unit: the problem is too large to build
@@ -139,7 +143,7 @@ def _recordings(assembly: Assembly, width: int) -> list[str]:
     table = Table(head, rows, left=(0, 1, 2, 3)).text(width, "  ").splitlines()
     if not fewer or problem.every:
         return ["Recordings", *table]
-    left_out = "Samples of what took place before the first step or behind the last one are left out."
+    left_out = "Samples before the first step or after the last one are not used."
     return ["Recordings", *table, *wrapped(left_out, width, "  ")]
 
 
@@ -201,15 +205,11 @@ def _identifiability(assembly: Assembly, width: int, verbose: bool) -> list[str]
         return [*lines, *wrapped(f"Unknown: {reason.replace('at the solution', 'there')}.", width, "  ")]
     if verbose:
         spectrum = ", ".join(number(value, 2) for value in values)
-        lines += wrapped(
-            f"A change of 100 % along each parameter direction is {spectrum} standard errors.", width, "  "
-        )
+        lines += wrapped(f"Changes of 100 % along the directions are {spectrum} sigma.", width, "  ")
     lines += [line for sentence in weak_sentences(identifiability) for line in wrapped(sentence, width, "  - ")]
     if not identifiability.weak:
         lines += wrapped(
-            f"No direction is weakly identifiable (a change of 100 % is below {number(WEAK)} standard errors).",
-            width,
-            "  ",
+            f"No direction is weakly identifiable: changes of 100 % exceed {number(WEAK)} sigma.", width, "  "
         )
     return lines
 

@@ -208,9 +208,8 @@ def _efforts(problem: Problem, recording: Recording, balance: Balance, clearly: 
     yield from late
     if late or worst <= _LITTLE:
         return
-    said = (
-        f"Along recording {recording.name!r} the model, its parameters within a decade of the initial values, leaves "
-    )
+    said = f"In recording {recording.name!r}, with parameters within a factor of ten of their initial values, "
+    required = "of the squared effort that the motion requires"
     best, least = None, _mean_square(efforts.unexplained)
     for kind in _suppositions(problem, recording, balance, efforts):
         for one in kind:
@@ -222,8 +221,8 @@ def _efforts(problem: Problem, recording: Recording, balance: Balance, clearly: 
     given = _mean_square(efforts.unexplained)
     if best is not None:
         effect = (
-            f"{said}{_percent(given)} of what the motion takes unexplained; it would leave "
-            f"{_percent(least)} if {best.words}. Is it so?"
+            f"{said}the model does not explain {_percent(given)} {required}. It would be {_percent(least)} if "
+            f"{best.words}. Is this the case?"
         )
         evidence: dict[str, Any] = {"unexplained": math.sqrt(given), "unexplained_if_so": math.sqrt(least)}
         evidence |= {"signals": [*best.signals], "unit": best.unit} if best.unit else {}
@@ -235,8 +234,8 @@ def _efforts(problem: Problem, recording: Recording, balance: Balance, clearly: 
     ]
     where = "" if efforts.bases is not None else f" along {', '.join(labels)}"
     effect = (
-        f"{said}{_percent(worst**2)} of what the motion takes{where} unexplained. Is a unit or a sign wrong, an "
-        "initial value off by more than a decade, or a force missing?"
+        f"{said}the model does not explain {_percent(worst**2)} {required}{where}. Is a unit or a sign wrong, an "
+        "initial value wrong by more than a factor of ten, or a force missing?"
     )
     advice = "Simulate from the initial values with `spookid simulate`, and compare."
     yield _question("model", [recording.name], {"unexplained": worst}, effect, advice)

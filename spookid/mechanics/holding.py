@@ -214,7 +214,7 @@ class Holding:
         return stacked(parts)
 
     def told_by_poses(self, q: ca.SX, tied: bool = True) -> ca.SX:
-        """Constraints g(q) that poses determine: those of joints, and of constraints if ``tied``."""
+        """Position constraints g(q) that depend on poses only: those of joints, and of constraints if ``tied``."""
         told = (tie for tie in self._model.ties if tie.told_by_poses and not tie.on_velocities)
         return self.violation(q, ties=list(told) if tied else [])
 

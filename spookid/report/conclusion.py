@@ -285,7 +285,7 @@ def parameters(problem: Problem) -> Table:
         (name, number(problem.guess[name], 6), unit, bounds(p.lower, p.upper), "" if name in free else "fixed", p.note)
         for name, unit, p in ((p.name, superscripts(p.unit), p) for p in problem.parameters)
     ]
-    return Table(("parameter", "guess", "unit", "bounds", "", "note"), rows, left=(0, 2, 3, 4, 5))
+    return Table(("parameter", "initial", "unit", "bounds", "", "note"), rows, left=(0, 2, 3, 4, 5))
 
 
 def _recordings(problem: Problem) -> Table:

@@ -65,7 +65,7 @@ class Bounds:
 
     @cached_property
     def inner(self) -> tuple[Array, Array]:
-        """Lower and upper with room for the motion between the instants of a design."""
+        """Lower and upper limits, tightened for the motion between the instants at which a design is judged."""
         lower, upper = self.rows
         room = np.where(np.isfinite(upper - lower), _MARGIN * self.scales, 0.0)
         below = room.copy()
