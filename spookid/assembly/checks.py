@@ -77,19 +77,17 @@ def check_closure(problem: Problem) -> None:
 
 
 def _check_lengths(model: Model, rods: Sequence[Distance], q: ca.SX, values: Values) -> None:
-    off = [ca.fabs(model.holding.tied(rod, q)) for rod in rods]
-    gaps = _nearest(model, ca.vertcat(*(gap / rod.length for gap, rod in zip(off, rods, strict=True))), q, values)
+    shares = (ca.fabs(model.holding.tied(rod, q)) / rod.length for rod in rods)
+    gaps = _nearest(model, ca.vertcat(*shares), q, values)
     if gaps.max() > _OPEN:
-        rod = rods[int(np.argmax(gaps))]
         raise ProblemError(
-            f"{rod.what} has a length that no pose gives: {_TRIALS} were tried, and it stays off by a share of "
+            f"{rods[int(np.argmax(gaps))].what} has a length that no pose gives: {_TRIALS} were tried, and it stays off by a share of "
             f"{gaps.max():.2g}; correct it, or make it a Parameter"
         )
 
 
 def _nearest(model: Model, off: ca.SX, q: ca.SX, values: Values) -> Array:
-    """How far rows are off in that pose of some, near that at rest and moved to where all is held, where they are off
-    least."""
+    """Violations of rows in the pose that violates them least, of some near that at rest, on all constraints."""
     tracking, rng, least = Tracking(model, [], values), np.random.default_rng(0), np.full(1, np.inf)
     rest = tracking.at(rest_positions(model, values)[None])
     for count in (1, _TRIALS - 1):  # others than the pose at rest only if need be

@@ -171,8 +171,7 @@ class Model(metaclass=Checked):
         known = {one.signal: one for one in self.inputs}
         for thing, own in self._acting_inputs():
             one = known[own.signal]
-            pairs = (one.delay, own.delay), (one.lag, own.lag)
-            if not (one.hold == own.hold and all(ca.is_equal(*pair, 9) for pair in pairs)):
+            if one.hold != own.hold or not (ca.is_equal(one.delay, own.delay, 9) and ca.is_equal(one.lag, own.lag, 9)):
                 what = f"{getattr(thing, 'place', self.place)}: {type(thing).__name__} takes {own.signal!r}"
                 raise ProblemError(f"{what} with another delay, lag or hold than another use of it; give both the same")
 
