@@ -80,10 +80,8 @@ def _check_lengths(model: Model, rods: Sequence[Distance], q: ca.SX, values: Val
     shares = (ca.fabs(model.holding.tied(rod, q)) / rod.length for rod in rods)
     gaps = _nearest(model, ca.vertcat(*shares), q, values)
     if gaps.max() > _OPEN:
-        raise ProblemError(
-            f"{rods[int(np.argmax(gaps))].what} has a length that no pose gives: {_TRIALS} were tried, and it stays off by a share of "
-            f"{gaps.max():.2g}; correct it, or make it a Parameter"
-        )
+        what = f"{rods[int(np.argmax(gaps))].what} has a length that no pose gives: {_TRIALS} were tried, and it stays"
+        raise ProblemError(f"{what} off by a share of {gaps.max():.2g}; correct it, or make it a Parameter")
 
 
 def _nearest(model: Model, off: ca.SX, q: ca.SX, values: Values) -> Array:
