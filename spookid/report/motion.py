@@ -141,7 +141,9 @@ def scene(film: Film) -> Tree:
         for axis, c, s in zip("xyz", middle.tolist(), sides.tolist(), strict=True)
     }
     shape = dict(zip("xyz", (sides / max(sides)).tolist(), strict=True))
-    space |= {"aspectmode": "manual", "aspectratio": shape, "camera": _camera(film.parts, sides)}
+    camera = _camera(film.parts, sides)
+    turned = "turntable" if camera["up"]["z"] > 0.999 else "orbit"  # a turntable's axis is always z
+    space |= {"aspectmode": "manual", "aspectratio": shape, "camera": camera, "dragmode": turned}
     layout = {"scene": space, **_controls(film), "margin": {"l": 0, "r": 0, "t": 0, "b": 0}}
     steps = [{"name": str(k), "data": frame} for k, frame in enumerate(frames)]
     drawn = {"data": traces, "layout": layout, "frames": steps}

@@ -164,11 +164,18 @@ def test_bodies_of_a_scene_go_from_centres_of_mass_to_joints() -> None:
 
 
 def test_gravity_points_down_and_motion_on_a_plane_is_seen_from_its_side() -> None:
-    camera = motion.scene(film(crank()))["figure"]["layout"]["scene"]["camera"]
+    space = motion.scene(film(crank()))["figure"]["layout"]["scene"]
+    camera = space["camera"]
+    assert space["dragmode"] == "turntable"
     assert [camera["up"][axis] for axis in "xyz"] == pytest.approx([0, 0, 1])
     eye = np.array([camera["eye"][axis] for axis in "xyz"])
     assert np.argmax(np.abs(eye)) == 1  # the mechanism moves in the plane of x and z
     assert np.cross([0, 0, 1], eye)[0] > 0  # and x points to the right
+    swung = film(crank())
+    aside = replace(swung, parts=replace(swung.parts, gravity=(0.0, -9.81, 0.0)))
+    space = motion.scene(aside)["figure"]["layout"]["scene"]
+    assert [space["camera"]["up"][axis] for axis in "xyz"] == pytest.approx([0, 1, 0])
+    assert space["dragmode"] == "orbit"
 
 
 def test_points_that_were_measured_are_in_the_scene() -> None:
