@@ -86,8 +86,8 @@ class FrictionWidth(Listed):
     unit: str
     """rad/s or m/s."""
     resolved: bool
-    """False if friction is sharper than the data resolve: with a width of zero the log-likelihood falls by less than
-    0.5."""
+    """False if friction is sharper than the data resolve: they tell the logarithm with an error of more than one, or it
+    is at its bound."""
 
 
 @dataclass(frozen=True)
