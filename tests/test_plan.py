@@ -19,7 +19,7 @@ def fits(solution: Solution) -> tuple[int, int]:
 
 def test_the_pendulum_of_the_readme_takes_few_fits_on_two_assemblies() -> None:
     solution = load_problem(PENDULUM).solve()
-    assert fits(solution) <= (5, 2)
+    assert fits(solution) <= (6, 2)
     assert {one.step for one in solution.stages} == {0.005, 0.0025}
 
 

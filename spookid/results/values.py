@@ -86,7 +86,8 @@ class FrictionWidth(Listed):
     unit: str
     """rad/s or m/s."""
     resolved: bool
-    """False if friction is sharper than the data resolve: a width of zero loses less than 0.5 in log-likelihood."""
+    """False if friction is sharper than the data resolve: the standard error of the logarithm from the data is above
+    one, or the width is at its lower bound."""
 
 
 @dataclass(frozen=True)
