@@ -82,6 +82,7 @@ def visit(browser: Any, address: str) -> Iterator[Callable[[], Any]]:
         one.set_default_timeout(PATIENCE)
         one.goto(address)
         one.wait_for_selector("[data-step=Robot]")
+        one.wait_for_function("window.did_handshake")
         return one
 
     yield page
