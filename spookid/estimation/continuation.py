@@ -32,7 +32,8 @@ ROUNDINGS = (1.0, 0.3, 0.1, 0.03, 1e-2, 1e-3, 1e-5)
 SHARPNESS = (3e-2, 1e-3)
 """Shares of the friction widths, one fit after another."""
 _NEAR = 1e-6
-"""Share of the cost by which a step lowers it that ends a fit on the way."""
+"""Share of the cost by which a step lowers it that ends a fit of a rounded law, whose kinks steps pass slowly: of n
+residuals, estimates are then within √(1e-6 n) standard errors."""
 _WORSE = 0.01
 """Share of the smooth fit's cost by which one of friction that sticks is above it if it is worse."""
 _GROWN = 2.0
@@ -258,7 +259,8 @@ def _by_way_of(work: Work, leads: Sequence[_Lead], exact: Problem) -> bool:
         led = led if i else work.found
         if not going or (lead.rounding and not i and led is not None and led.status is not Status.CONVERGED):
             break  # of the others, which are harder, none will lead on
-    going = going and go(work, exact, _own(work), sharp, rounding=leads[-1].rounding if leads else 0.0)
+    last = leads[-1] if leads and leads[-1].rounding else _Lead(exact, _own(work))
+    going = going and go(work, exact, last.solver, sharp, rounding=last.rounding)
     _named(work)
     work.fit = _if_led(_made(work), led)
     return going
