@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import chi2
 
+LEAST = 0.01
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "problems"))
 
@@ -32,15 +33,18 @@ def checked() -> str:
 
 def beside(fits: dict[str, Solution]) -> list[str]:
     """Estimates of the legs side by side, and the chance that legs that are alike differ as much."""
+    alike, differ = list[str](), list[str]()
     lines = [f"| parameter | unit | {' | '.join(fits)} | spread / std. error | chance |", "|---|---|" + "---:|" * 6]
     for name, first in fits["FL"].parameters.items():
         values, errors = np.array([[fit[name].estimate, fit[name].std_err] for fit in fits.values()]).T
         weights = 1 / errors**2
         square = float(np.sum(weights * (values - np.sum(weights * values) / np.sum(weights)) ** 2))
         cells = [f"{value:.3g} ± {error:.1g}" for value, error in zip(values, errors, strict=True)]
-        known = np.all(np.isfinite(errors))
-        chance = f"{np.sqrt(square / 3):.1f} | {chi2.sf(square, 3):.2g}" if known else " | "
-        lines.append(f"| {name} | {first.unit} | {' | '.join(cells)} | {chance} |")
+        chance = float(chi2.sf(square, 3))
+        (alike if chance > LEAST else differ).append(name)
+        lines.append(f"| {name} | {first.unit} | {' | '.join(cells)} | {np.sqrt(square / 3):.1f} | {chance:.2g} |")
+    lines += ["", f"Alike, with a chance above {LEAST:g}: {', '.join(alike)}."]
+    lines += [f"Not alike: {', '.join(differ)}."]
     return lines
 
 
@@ -67,6 +71,9 @@ def main() -> None:
         *beside(fits),
         "",
         "## Why the legs differ",
+        "",
+        "Gears and encoder zeros differ from leg to leg: dry friction and constant torques do not have to be alike.",
+        "The tests of the residuals also find model error, which the standard errors do not have:",
         "",
         *(f"- {name}: {fit.status.value}. {' '.join(fit.notices)}" for name, fit in fits.items()),
         "",

@@ -386,6 +386,7 @@ def cases() -> dict[str, Case]:
                 "rotor_inertia": 0.1,
                 "offset": 0,
                 "delay": 0,
+                "lag": 0.01,
                 "hold": None,
             },
             w.driven,

@@ -158,3 +158,11 @@ def test_the_command_exports_a_fit(file, tmp_path, capsys):
     assert "DelayedPDActuatorCfg" in (tmp_path / "drives.yaml").read_text(encoding="utf-8")
     assert main(["export", result, "--out", str(tmp_path / "drives.yaml")]) == 2
     assert "--timestep belongs to --out FILE.yaml" in capsys.readouterr().err
+
+
+def test_a_source_resistance_lowers_the_limit_of_effort(file):
+    drive = DCDrive(torque_constant=0.35, resistance=3.0, supply=7.4, duty_limit=0.9, source_resistance=1.2)
+    _, problem = declared(file, lambda joint: Servo(joint, "goal", kp=1.0, drive=drive))
+    (exported,) = robots.servos(problem, {"armature": 0.003})
+    assert exported.limit == pytest.approx(0.35 * 0.9 * 7.4 / (3.0 + 1.2 * 0.9**2))  # at standstill
+    assert any("source resistance" in what for what in exported.left_out)

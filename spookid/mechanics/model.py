@@ -227,8 +227,7 @@ class Model(metaclass=Checked):
 
     def effort(self, joint: Joint, position: ca.SX, rates: ca.SX, inputs: Mapping[str, ca.SX], width: ca.SX) -> ca.SX:
         """Effort of a joint's loads and servos, see ``Joint.effort``, (n,) [N m or N]."""
-        own = (servo for servo in self.servos if servo.joint is joint)
-        driven = (servo.mean_effort(position, rates, inputs) for servo in own)
+        driven = (one.mean_effort(position, rates, inputs) for one in self.servos if one.joint is joint)
         return sum(driven, joint.effort(position, rates, inputs, width))
 
     def by_signal(self, u: ca.SX) -> dict[str, ca.SX]:
