@@ -2,7 +2,8 @@
 
 Twins whose model is right are drawn and fitted with all defaults. Each row has the share of intervals of 95 % that hold
 the truth, the root mean square of error over standard error, the share of fits with a warning, the shares that chose
-deterministic dynamics and recognized correlated noise, and the processor time. Draws are kept in FILE (`--kept`) as
+deterministic dynamics and recognized correlated noise, and the processor time. `--forced` draws those alone on which a
+random force acts: there deterministic dynamics are the wrong choice. Draws are kept in FILE (`--kept`) as
 they are made, and the rows are written to the page after each round, so that a run may be stopped and continued.
 """
 
@@ -38,10 +39,14 @@ from spookid import (
 )
 
 PAGE = Path(__file__).parent / "truth.md"
-TITLE = "## Right models, pooled"
+TITLE, FORCED = "## Right models, pooled", "## Right models with a random force, pooled"
 STEP, STIFFNESS = 0.01, 40.0
 CAR = {"m": 2.0, "b": 1.0}
 INERTIA, DAMPING = np.array([[0.02, 0.002, -0.003], [0.002, 0.03, 0.001], [-0.003, 0.001, 0.04]]), 0.01
+UNFORCED = ("no force", "in continuous time")
+"""Ends of the names of twins on which no random force acts."""
+FAULTS = {"samples.saturated", "samples.outliers"}
+"""Warnings of faults that the data of some twins have."""
 Posed = tuple[Problem, Mapping[str, float]]
 
 
@@ -159,14 +164,22 @@ def drawn(kind: str, seed: int) -> dict[str, object]:
     }
 
 
-def rows(draws: list[dict[str, object]]) -> Iterator[str]:
+def rows(draws: list[dict], title: str) -> Iterator[str]:
     """The section of the page."""
     count = len({draw["seed"] for draw in draws})
-    yield TITLE
+    flag = " --forced" if title == FORCED else ""
+    yield title
     yield ""
-    yield f"{count} seeds, {len(draws)} fits with all defaults, by `python results/truth_pooled.py`. Models are right:"
+    command = f"`python results/truth_pooled.py{flag}`"
+    yield f"{count} seeds, {len(draws)} fits with all defaults, by {command}. Models are right:"
     yield "a warning is a false alarm, but for outliers and saturated samples, which are faults of the data."
     yield "Rows of the mass on a spring share their random forces seed by seed: they are not independent."
+    if title == FORCED:
+        chosen = [draw for draw in draws if draw["chosen"]]
+        missed = sum(any(abs(z) > 1.96 for z in draw["z"].values()) for draw in chosen)
+        alarms = sum(bool(set(draw["warned"]) - FAULTS) for draw in draws)
+        yield f"Deterministic dynamics were chosen in {len(chosen)} fits, and in {missed} of these an interval misses."
+        yield f"A cause was suspected in {alarms} fits, but for saturated samples and outliers."
     yield ""
     yield "| twin | fits | hold the truth | rms of z | warned | deterministic | correlated | CPU [s] | warnings |"
     yield "|---|---|---|---|---|---|---|---|---|"
@@ -192,12 +205,13 @@ def _row(name: str, own: list[dict]) -> str:
     return "| " + " | ".join([name, *cells]) + " |"
 
 
-def written(page: Path, draws: list[dict[str, object]]) -> None:
-    """Put the section in the place of the one before, or at the end."""
-    text, section = page.read_text(encoding="utf-8"), "\n".join(rows(draws)) + "\n"
-    before, found, after = text.partition(TITLE)
+def written(page: Path, draws: list[dict], title: str = TITLE) -> None:
+    """Put the section in the place of the one before, or at the end, before the stamp."""
+    text, mark, stamp = page.read_text(encoding="utf-8").partition("\n*Made at commit")
+    before, found, after = text.partition(f"{title}\n")
     rest = after[after.index("\n## ") + 1 :] if found and "\n## " in after else ""
-    page.write_text((before if found else f"{text.rstrip()}\n\n") + section + rest, encoding="utf-8")
+    section = "\n".join(rows(draws, title)) + "\n" * bool(rest)
+    page.write_text((before if found else f"{text.rstrip()}\n\n") + section + rest + mark + stamp, encoding="utf-8")
 
 
 def main() -> None:
@@ -207,17 +221,20 @@ def main() -> None:
     parser.add_argument("--kept", type=Path, default=Path("truth_pooled.jsonl"))
     parser.add_argument("--page", type=Path, default=PAGE)
     parser.add_argument("--only", nargs="*", default=list(KINDS))
+    parser.add_argument("--forced", action="store_true")
     given = parser.parse_args()
+    title = FORCED if given.forced else TITLE
+    kinds = [kind for kind in given.only if not given.forced or not kind.endswith(UNFORCED)]
     lines = given.kept.read_text(encoding="utf-8").splitlines() if given.kept.exists() else []
     draws = [json.loads(line) for line in lines]
     known = {(draw["kind"], draw["seed"]) for draw in draws}
     for seed in range(given.seeds):
-        for kind in (kind for kind in given.only if (kind, seed) not in known):
+        for kind in (kind for kind in kinds if (kind, seed) not in known):
             draws.append(drawn(kind, seed))
             with given.kept.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(draws[-1]) + "\n")
             print(draws[-1], flush=True)
-        written(given.page, draws)
+        written(given.page, draws, title)
 
 
 if __name__ == "__main__":

@@ -40,8 +40,8 @@ from spookid.transcription.transcription import Point
 
 def unexplained_findings(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> list[Finding]:
     """One that names the coordinates of the tree, among those that inputs or gravity drive, whose process noise is
-    larger than what acts along them: the data contradict the model. None where loops close and joints bear what is not
-    known here."""
+    larger than what acts along them at rest, for friction moves nothing: the data contradict the model. None where
+    loops close and joints bear what is not known here."""
     problem = assembly.problem
     model = problem.model
     if not problem.estimates_noise or problem.is_hard or model.has_loops or model.ties:
@@ -51,7 +51,7 @@ def unexplained_findings(assembly: Assembly, point: Point, motion: Sequence[Traj
     if not random:
         return []
     disturbed = np.concatenate([t.impulse_residual / problem.step for t in motion])
-    parts = zip(*(_acting(assembly, point, c, t) for c, t in enumerate(motion)), strict=True)
+    parts = zip(*(_acting(assembly, point, c, t, resting=True) for c, t in enumerate(motion)), strict=True)
     acting, driving = map(np.concatenate, parts)
     sizes = {label: rms(disturbed[:, labels.index(label)]) for label in random}
     forces = {label: rms(acting[:, joints.names.index(label)]) for label in random}
@@ -115,14 +115,18 @@ def _symbols(model: Model) -> tuple[ca.SX, ca.SX, ca.SX]:
     return ca.SX.sym("q", model.configuration.ambient), ca.SX.sym("v", n), ca.SX.sym("a", n)
 
 
-def _acting(assembly: Assembly, point: Point, chain: int, trajectory: Trajectory) -> tuple[Array, Array]:
+def _acting(
+    assembly: Assembly, point: Point, chain: int, trajectory: Trajectory, resting: bool = False
+) -> tuple[Array, Array]:
     """Root of the squares of gravity with loads on points, of loads, of motors and of dry friction along each
-    coordinate of the tree, and of gravity and motors alone, (N, n_t) each [N or N m]."""
+    coordinate of the tree, and of gravity and motors alone, (N, n_t) each [N or N m]; ``resting``: without what loads
+    of joints add in motion, and without dry friction."""
     model, joints = assembly.problem.model, JointCoordinates(assembly.problem.model)
     q, v, _ = _symbols(model)
     u = ca.SX.sym("u", len(model.inputs))
     weight = joints.transmitted(q, model.weight() + model.pushed(q, v, u)).along
-    rates, inputs = model.rates(q, v), model.by_signal(u)
+    rates = ca.SX(len(model.freedoms), 1) if resting else model.rates(q, v)
+    inputs = model.by_signal(u)
     loads, motors = [], ca.SX.zeros(len(model.freedoms))
     for joint in model.joints:
         own = model.freedoms_of(joint)
@@ -136,7 +140,7 @@ def _acting(assembly: Assembly, point: Point, chain: int, trajectory: Trajectory
     values = along([q, v, u], every, [*_states(trajectory), held], assembly.numbers(point, chain))
     n, slips = len(joints.names), len(model.freedoms)
     tree = joints.places[: len(_tree(joints))]
-    friction = np.nan_to_num(trajectory.friction) / assembly.problem.step
+    friction = np.nan_to_num(trajectory.friction) / assembly.problem.step * (not resting)
     driving = values[:, : len(tree)] ** 2 + values[:, n + slips :][:, tree] ** 2
     resisting = values[:, n : n + slips][:, tree] ** 2 + friction[:, tree] ** 2
     return np.sqrt(driving + resisting), np.sqrt(driving)
