@@ -120,8 +120,9 @@ def test_files(tmp_path, count):
     assert study(count, "files", 0, tmp_path) == 0
 
 
-def test_what_a_long_study_found(tmp_path):
-    read(Random(50034009), tmp_path)  # a count of samples that is not a number
+@pytest.mark.parametrize("seed", [50034009, "5 177"])
+def test_what_a_long_study_found(tmp_path, seed):
+    read(Random(seed), tmp_path)  # a count of samples that is not a number, a topic without timestamps
 
 
 def study(count: int, kind: str, first: int, folder: Path) -> int:

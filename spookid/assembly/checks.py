@@ -70,31 +70,32 @@ def check_closure(problem: Problem) -> None:
     free = {p.name for p in problem.free} | {p.name for p in problem.parameter_set.own}
     if free & {p.name for p in parameters_in([held], "the model", ignore=[q])}:
         return
+    values = problem.guess_on(None)
     if loops:
-        _check_closes(model, q, problem.guess_on(None))
+        _check_closes(model, q, values)
     if rods:
-        _check_lengths(model, rods, q, problem.guess_on(None))
+        _check_lengths(model, rods, q, values)
 
 
 def _check_lengths(model: Model, rods: Sequence[Distance], q: ca.SX, values: Values) -> None:
     shares = (ca.fabs(model.holding.tied(rod, q)) / rod.length for rod in rods)
-    gaps = _nearest(model, ca.vertcat(*shares), q, values)
+    tracking = Tracking(model, [], values)
+    rest = tracking.at(rest_positions(model, values)[None])
+    gaps = _nearest(tracking, rest, ca.vertcat(*shares), q, values, _OPEN)
     if gaps.max() > _OPEN:
         what = f"{rods[int(np.argmax(gaps))].what} has a length that no pose gives: {_TRIALS} were tried, and it stays"
         raise ProblemError(f"{what} off by a share of {gaps.max():.2g}; correct it, or make it a Parameter")
 
 
-def _nearest(model: Model, off: ca.SX, q: ca.SX, values: Values) -> Array:
-    """Violations of rows in the pose that violates them least, of some near that at rest, on all constraints."""
-    tracking, rng, least = Tracking(model, [], values), np.random.default_rng(0), np.full(1, np.inf)
-    rest = tracking.at(rest_positions(model, values)[None])
+def _nearest(tracking: Tracking, rest: Array, off: ca.SX, q: ca.SX, values: Values, enough: float) -> Array:
+    """Violations of rows in the first pose, of some near that at rest, that violates them little enough, or least."""
+    rng, least = np.random.default_rng(0), np.full(1, np.inf)
     for count in (1, _TRIALS - 1):  # others than the pose at rest only if need be
         away = (count > 1) * rng.normal(size=(count, tracking.space.tangent))
         ended = tracking.settled(tracking.moved(np.repeat(rest, count, axis=0), away), np.zeros((count, 0)))
         gaps = evaluated(off, q, tracking.poses(ended), values)
-        best = gaps[np.argmin(gaps.max(axis=1))]
-        least = best if best.max() < least.max() else least
-        if least.max() <= _OPEN:
+        least = min(least, gaps[np.argmin(gaps.max(axis=1))], key=np.max)
+        if least.max() <= enough:
             break
     return least
 
@@ -105,18 +106,11 @@ def _check_closes(model: Model, q: ca.SX, values: Values) -> None:
     positions = ca.vertcat(*(q[i : i + 3] for i in range(0, q.numel(), 7)))
     tracking = Tracking(model, [], values, tied=False)
     rest = tracking.at(rest_positions(model, values)[None])
-    extent = max(
-        float(np.ptp(evaluated(positions, q, tracking.poses(rest), values).reshape(-1, 3), axis=0).max()), 1e-9
-    )
-    rng, least = np.random.default_rng(0), np.full(1, np.inf)
-    for count in (1, _TRIALS - 1):  # others than the pose at rest only if need be
-        away = (count > 1) * rng.normal(size=(count, tracking.space.tangent))
-        ended = tracking.settled(tracking.moved(np.repeat(rest, count, axis=0), away), np.zeros((count, 0)))
-        gaps = evaluated(ca.vertcat(*sizes), q, tracking.poses(ended), values)
-        best = gaps[np.argmin(gaps.max(axis=1))]
-        if best.max() <= _OPEN * min(extent, 1.0):
-            return
-        least = best if best.max() < least.max() else least
+    places = evaluated(positions, q, tracking.poses(rest), values).reshape(-1, 3)
+    enough = _OPEN * min(max(float(np.ptp(places, axis=0).max()), 1e-9), 1.0)
+    least = _nearest(tracking, rest, ca.vertcat(*sizes), q, values, enough)
+    if least.max() <= enough:
+        return
     joint = JointCoordinates(model).cut[0]
     widest = model.joints[int(np.argmax(least))]
     raise ProblemError(

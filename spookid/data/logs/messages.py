@@ -318,6 +318,8 @@ def read_ulog(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
         prefix = topic if chosen is None else chosen
         fields = {n: v for n, v in data[topic].items() if n != "timestamp" and not n.startswith("_padding")}
         columns[topic] = {f"{prefix}/{name}" if prefix else name: values for name, values in fields.items()}
+        if "timestamp" not in data[topic]:
+            raise ProblemError(f"{path} topic {topic!r} has no timestamp; leave it out with topics=")
     options.check([name for own in columns.values() for name in own])
     ticks = {topic: np.asarray(data[topic]["timestamp"]).astype(np.int64) for topic in wanted}  # microseconds
     clocks = []
