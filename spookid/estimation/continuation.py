@@ -201,8 +201,7 @@ def touch(work: Work, most: int = 500) -> None:
 
 
 def _by_way_of(work: Work, leads: Sequence[tuple[Problem, Solver]], exact: Problem) -> bool:
-    """The exact law, from fits that lead to it, of which the first estimates the noise; False if one is
-    interrupted."""
+    """Fit the exact law after preliminary fits, of which the first estimates the noise; False if interrupted."""
     going, led, sharp = True, None, 1.0 if exact.rubs_smoothly else SHARPNESS[-1]
     for i, (problem, solver) in enumerate(leads):
         guessed = exact.estimates_noise and not i

@@ -21,8 +21,7 @@ RANK = 1e-6
 """A combination is not identifiable if its effect on the residuals is below this share of the effects of its single
 parameters: models and arithmetic are not more accurate."""
 _NOTHING = 1e-9
-"""A parameter is not identifiable if its effect on the residuals is below this share of the largest effect:
-rounding."""
+"""A parameter is not identifiable if its effect on the residuals is below this share of the largest one."""
 RESOLVED = 1e-4
 """Share of the squared length of a direction in unidentifiable ones from which its standard error is infinite."""
 _TINY = float(np.finfo(float).tiny)

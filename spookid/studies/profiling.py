@@ -88,8 +88,7 @@ class Profile(Tabular):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Likelihood-ratio 95 % interval; an end is a bound if the profile reaches it first, and infinite if none was
-        found."""
+        """Likelihood-ratio 95 % interval; ends are bounds if reached first, infinite if none was found."""
         return self._end(-1), self._end(1)
 
     @property
