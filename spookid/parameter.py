@@ -141,8 +141,7 @@ class Parameter(ca.SX):  # type: ignore[misc]
 
     @property
     def order(self) -> int:
-        """Position in the order of declarations in this process; recordings' own Parameters have that of the declared
-        one."""
+        """Position in the order of declaration; recordings' own Parameters have that of the declared one."""
         return self._facts[7]
 
     @property

@@ -67,7 +67,7 @@ def test_lines_are_far_off_and_the_warning_says_by_how_much() -> None:
     assert "m" in moves
     moved = (band["m"].estimate - lines["m"].estimate) / lines["m"].std_err
     assert moves["m"] == pytest.approx(moved, rel=0.3)
-    assert "u has hold 'linear'" in finding.effect
+    assert "with hold 'linear'" in finding.effect
 
 
 def test_a_slow_input_moves_no_estimate() -> None:

@@ -204,8 +204,7 @@ def noise_of(values: Array) -> float:
 def places_of(
     problem: Problem, sampled: SampledRecording, poses: Array, values: Mapping[str, float] | None = None
 ) -> Array:
-    """Points of the contacts in the frames of their planes, (N, n, 3); ``values`` of parameters instead of their
-    initial values."""
+    """Contact points in the frames of their planes, (N, n, 3); ``values`` replace initial values of parameters."""
     model, values = problem.model, {**problem.guess_on(sampled.recording.name), **(values or {})}
     q = ca.SX.sym("q", model.configuration.ambient)
     rows = ca.vertcat(*(model.contact(contact, q) for contact in model.contacts))

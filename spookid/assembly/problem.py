@@ -373,8 +373,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return nonlinear_program(self, solution)
 
     def graph(self) -> Picture:
-        """Return a factor graph, to print or ``draw(axes, steps=3)``: x are unknowns of steps, λ those of one
-        factor."""
+        """Return a factor graph, to print or ``draw(axes, steps=3)``: x are unknowns of steps, λ private ones."""
         from spookid.assembly.outlining import picture
 
         return picture(self)

@@ -265,8 +265,7 @@ class SolverLine:
             self._bar.close()
 
     def show(self, iteration: Iteration) -> None:
-        """Iteration, cost, damping, the parameter that changes most, and the time since the start, as far as they
-        fit."""
+        """Show iteration, cost, damping, the parameter that changes most, and the elapsed time, as far as they fit."""
         if self._bar is None:
             return
         parts = [f"cost {iteration.total:.4g}"]

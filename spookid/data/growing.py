@@ -37,8 +37,7 @@ class Row:
 
 
 class GrowingLog:
-    """Growing text log with a header row, read row by row as by ``Recording.from_csv``; other formats are read at
-    once."""
+    """Growing text log with a header row, read row by row; other formats are read at once."""
 
     def __init__(
         self,

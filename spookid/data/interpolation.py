@@ -96,8 +96,7 @@ _FIRST = 2.0  # periods in the recording of the slowest motion that is told from
 
 
 def longest_step(recording: Recording, signal: str, *, angle: bool, scale: float, cutoff: float) -> float:
-    """Longest step with a discretization error of ``SHARE``, in whole sample intervals [s]; NaN for a constant
-    position."""
+    """Longest step with an error of ``SHARE``, in whole sample intervals [s]; NaN for a constant position."""
     t, values = finite_samples(recording, signal)
     if len(t) < 4:
         return math.nan

@@ -178,8 +178,7 @@ class Reach:
         return self.states > 3
 
     def cells(self, x: FloatArray, count: int) -> NDArray[np.intp]:
-        """Index of the state from which each time x, in steps from the first of ``count`` states, is counted; −1
-        outside."""
+        """State index of each time x, in steps from the first of ``count`` states; −1 outside."""
         nearest = np.rint(x) if self.before == self.after else np.floor(x)
         last = self.first + count - self.steps - 1
         k = np.clip(nearest, self.first, last).astype(np.intp)

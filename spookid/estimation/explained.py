@@ -44,8 +44,7 @@ from spookid.solvers.quadratic_program import bounded_least_squares
 
 
 class Balance:
-    """The balance of forces of a problem's model, built once for all of its recordings; it refuses loops that cannot
-    close."""
+    """Force balance of a problem's model, built once for all recordings; loops that cannot close are refused."""
 
     def __init__(self, problem: Problem) -> None:
         check_closure(problem)
@@ -147,8 +146,7 @@ class Efforts:
 
     @cached_property
     def nearest(self) -> Array:
-        """Values of the free Parameters within a decade of their initial values, and within their bounds, that leave
-        least."""
+        """Best values of the free Parameters within bounds and a factor of ten of their initial values."""
         free = self.balance.free
         at = np.array([self.values[p.name] for p in free])
         if not free:

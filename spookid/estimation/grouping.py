@@ -73,8 +73,7 @@ class BaseParameters(Tabular):
     guess: Values
     """Of all parameters."""
     held: tuple[str, ...]
-    """Free parameters that are held at their initial values: forces are not linear in them, or an input multiplies
-    them."""
+    """Free parameters fixed at initial values, because forces are nonlinear in them, or an input multiplies them."""
     scaled: bool
     """False if no force is known in size, so that a common factor of all is not identifiable."""
 

@@ -334,8 +334,7 @@ def contradictions(
 
 
 def trade_offs(problem: Problem, known: Sensitivities, correlation: float = 0.9) -> list[Finding]:
-    """Findings on delays that correlate strongly with another parameter, such as damping: a delayed torque removes or
-    adds energy."""
+    """Findings on delays that correlate strongly with another parameter: a delayed torque acts like damping."""
     found, names = [], list(known.names)
     for place, name in enumerate(names):
         row = np.nan_to_num(known.correlation[place])

@@ -188,8 +188,7 @@ def _at(recording: Recording, outliers: Sequence[Outlier]) -> dict[str, Mask]:
 
 
 def with_outliers(problem: Problem, wrong: Wrong, found: Solution) -> Solution:
-    """The result with its outliers, those that were left out and those that robust losses barely count, and a finding
-    of them."""
+    """Add a finding on removed outliers, and on those that robust losses barely count, to the result."""
     if any(map(is_robust, problem.channels)):
         none: Wrong = wrong or ({},) * len(problem.recordings)
         light = _all_far_off(problem, ({},) * len(none), found.trajectories, found.values)

@@ -52,8 +52,7 @@ def predicted_quantities(problem: Problem, known: Sensitivities) -> dict[str, De
 
 
 def joint_quantities(problem: Problem, result: Solution, names: Sequence[str] = ()) -> dict[str, Derived]:
-    """What acts along the coordinates of joints, by name, without given numbers; or only coefficients with these
-    names."""
+    """Coefficients along joint coordinates, by name, without given numbers; or only those with these names."""
     rows = (row for freedom in problem.model.freedoms for row in _at(freedom, problem.model.motors, names))
     return _derived((row for row in rows if not is_constant(row.formula)), problem, result)
 

@@ -103,8 +103,7 @@ class Touch(Constraint):
         return [self.compliance, self.damping, *self.frame.expressions(), *self.on.expressions()]
 
     def place_of(self, model: Model, q: ca.SX) -> ca.SX:
-        """Position of the frame relative to the other one, (rows,) [m]; for a ``Weld`` followed by the rotation, a
-        quaternion."""
+        """Position relative to the other frame, (rows,) [m]; for a ``Weld`` followed by the rotation quaternion."""
         own, other = model.moving(self.frame, q), model.moving(self.on, q)
         along = self._chosen(other.axes.T @ (own.origin - other.origin))
         return ca.vertcat(along, own.orientation_in(other)) if self.turns else along

@@ -181,8 +181,7 @@ class JointCoordinates:
         return stacked(loads.get(thing, ca.SX(len(rows), 1)) for thing, rows in names.items())
 
     def closed_by(self, loads: ca.SX, at: Mechanics) -> tuple[dict[Joint | Constraint, ca.SX], ca.SX]:
-        """Multipliers λ of each loop constraint, split from the stacked vector, and their impulses on the bodies, (6
-        n_b,)."""
+        """Multipliers λ of each loop constraint, from the stacked vector, and their impulses on bodies, (6 n_b,)."""
         given = self.apart(loads)
         parts = (at.constraint[self.model.rows_of(thing), :].T @ own for thing, own in given.items())
         return given, sum(parts, ca.SX(self.model.configuration.tangent, 1))
@@ -246,8 +245,7 @@ def along(
     width: ca.SX,
     efforts: Efforts,
 ) -> ca.SX:
-    """Efforts along the coordinates of a joint without motors, (n,) [N m or N]: loads, and smooth dry friction of
-    constant bound."""
+    """Efforts along joint coordinates without motors, (n,) [N m or N]: loads, and constant smooth friction."""
     bound = joint.bound(position, rate, efforts)
     lean = 0 if bound.constant_lean is None else bound.constant_lean
     return model.effort(joint, position, rate, inputs, width) - smooth_sign(rate, width) * bound.constant - lean
@@ -290,8 +288,7 @@ def kinetic_energy(model: Model, v: ca.SX, rates: ca.SX) -> ca.SX:
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """Projection of forces along all coordinates onto those of the spanning tree, without reactions of loop
-    constraints."""
+    """Projection of forces onto the coordinates of the spanning tree, without loop reactions."""
 
     model: Model
 

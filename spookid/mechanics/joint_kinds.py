@@ -133,8 +133,7 @@ class Screw(Joint):
         super().__post_init__(dry)
 
     def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Screw residual: position along x minus pitch times angle, modulo a turn, then the equations of a hinge,
-        (5,)."""
+        """Screw residual: position minus pitch times angle, modulo a turn, then the equations of a hinge, (5,)."""
         apart = _apart(a, b)
         return ca.vertcat(
             self.pitch * rotations.wrapped(apart[0] / self.pitch - angle_about_x(a, b)), apart[1:], _tilted(a, b)

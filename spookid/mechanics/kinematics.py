@@ -171,8 +171,8 @@ class Recursion:
         return ca.vertcat(*(part for pair in parts for part in pair))
 
     def along(self, wrenches: Mapping[Body, Wrench]) -> ca.SX:
-        """Virtual work of wrenches along unit rates of each tree joint, then of force (world) and torque (body) on free
-        bodies, (n,)."""
+        """Virtual work of wrenches along unit rates of tree joints, then force (world) and torque on free bodies,
+        (n,)."""
         total, rows = dict(wrenches), {}
         for crossing in reversed(self._crossings):
             inner, outer = crossing.inner, crossing.outer

@@ -62,8 +62,7 @@ class Regressor:
 
     @property
     def quantities(self) -> tuple[Quantity, ...]:
-        """Columns of the regressor: bodies from the ground outwards, then other quantities in the order of
-        declaration."""
+        """Columns of the regressor: bodies from the ground outwards, then others in order of declaration."""
         return tuple(quantity for _, quantity in self._columns)
 
     @cached_property
@@ -277,8 +276,7 @@ class Regressor:
 
 
 def moved(pi: ca.SX, turning: Turning, center: ca.SX) -> Wrench:
-    """Force and torque about the body's centre of mass that accelerate a mass distribution with the body, linear in
-    π."""
+    """Force and torque about the centre of mass that accelerate a mass distribution, linear in π."""
     mass, moment, inertia = pi[0], pi[1:4], inertia_matrix(pi[4:], "inertia")
     omega, pulled = turning.omega, turning.at(-center)
     force = mass * pulled + ca.cross(turning.alpha, moment) + ca.cross(omega, ca.cross(omega, moment))

@@ -69,8 +69,7 @@ def matrix(e: ca.SX) -> ca.SX:
 
 @_of(4)
 def unit_matrix(e: ca.SX) -> ca.SX:
-    """Rotation matrix of a quaternion that is symbolically of unit length; zeros and ones of single-axis rotations are
-    kept."""
+    """Rotation matrix of a symbolic unit quaternion; zeros and ones of single-axis rotations are kept."""
     whole, square = matrix(e), e * e
     whole[0, 0] = 1 - 2 * (square[2] + square[3])
     whole[1, 1] = 1 - 2 * (square[1] + square[3])
@@ -108,8 +107,7 @@ def from_matrix(R: ca.SX) -> ca.SX:
 
 @_of(3)
 def exponential(psi: ca.SX) -> ca.SX:
-    """Quaternion exponential exp(ψ) = (cos |ψ|/2, ψ/|ψ| sin |ψ|/2), (3,) to (4,), by its series near ψ = 0 (equation
-    2.13)."""
+    """Quaternion exponential exp(ψ) = (cos |ψ|/2, ψ/|ψ| sin |ψ|/2), by its series near ψ = 0 (2.13)."""
     square = ca.dot(psi, psi)
     near = square < SERIES_BELOW
     # The branch not taken must stay finite: CasADi evaluates both.
@@ -127,8 +125,7 @@ def plus(e: ca.SX, psi: ca.SX) -> ca.SX:
 
 @_of(3)
 def cayley(psi: ca.SX) -> ca.SX:
-    """Cayley map (1, ψ/2)/√(1 + |ψ|²/4), (3,) to (4,): equal to exp(ψ) to second order, and smooth without case
-    distinctions."""
+    """Cayley map (1, ψ/2)/√(1 + |ψ|²/4), (3,) to (4,): equal to exp(ψ) to second order, and smooth."""
     half = psi / 2
     return ca.vertcat(1, half) / ca.sqrt(1 + ca.dot(half, half))
 

@@ -24,8 +24,7 @@ from spookid.parameter import Parameter
 
 
 class System(ABC):
-    """Base class of a mechanism in coordinates q with n rates v, m constraint equations and the remaining degrees of
-    freedom."""
+    """Base class of a mechanism in coordinates q with n rates v and m constraint equations."""
 
     @property
     @abstractmethod
@@ -45,8 +44,7 @@ class System(ABC):
     @property
     @abstractmethod
     def independent(self) -> tuple[int, ...]:
-        """Indices of the independent rates, one for each degree of freedom; for constrained systems in flat coordinates
-        only."""
+        """Indices of the independent rates, one per degree of freedom; constrained systems need flat coordinates."""
 
     @property
     @abstractmethod
@@ -59,8 +57,7 @@ class System(ABC):
 
     @abstractmethod
     def force(self, q: ca.SX, v: ca.SX, u: ca.SX) -> ca.SX:
-        """Generalized force Q of loads, inputs, weight and velocity products: everything except M a and reactions,
-        (n,)."""
+        """Generalized force Q: loads, inputs, weight, velocity products; all but M a and reactions, (n,)."""
 
     @abstractmethod
     def constraint(self, q: ca.SX) -> ca.SX:

@@ -104,8 +104,7 @@ class LazyRecord:
     """Base class of dataclasses with fields that are computed when first used."""
 
     def changed(self, **changes: Any) -> Self:
-        """Return a copy with other values of some fields. Lazy fields stay lazy and are computed once for all
-        copies."""
+        """Return a copy with other values of some fields. Lazy fields are computed once for all copies."""
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__ | changes)
         return copy

@@ -92,8 +92,7 @@ def slowness(duration: float) -> int:
 
 
 def moments(t: Array) -> Integers:
-    """Indices of the steps shown in an animation, of a motion with steps at t (N,) [s]; coarse steps are repeated to
-    keep the pace."""
+    """Indices of the steps in an animation, for steps at t (N,) [s]; coarse steps are repeated."""
     duration = float(t[-1] - t[0])
     shown, slower = min(duration, LONGEST), slowness(duration)
     count = max(int(shown * FRAMES_PER_SECOND * slower + 1e-9), 1)

@@ -74,8 +74,7 @@ class Elimination:
         return ForwardSubstitution(half, taken[:-1], square)
 
     def step(self, forward: ForwardSubstitution, parameters: Array) -> tuple[Array, list[Array]]:
-        """The states' step (N t,) and the multipliers of each factor's equality constraints, for a step of the
-        parameters."""
+        """Step of the states (N t,) and multipliers of each factor's constraints, for a step of the parameters."""
         whole = self._chain.backward(forward.values, np.append(parameters, float(forward.values is None)))
         return self._chain.states(whole), self._chain.of_rows(whole)
 

@@ -188,8 +188,7 @@ class _Run:
         return _EPSILON**2 * max(self.history[0].total, self.problem.rows)
 
     def _feasible(self, here: MeritModel) -> bool:
-        """True if satisfying the coupled equality constraints exactly would not change the cost by more than the
-        tolerance."""
+        """True if satisfying the coupled constraints exactly would change the cost by less than the tolerance."""
         allowed = 1000 * self.settings.decrease_tolerance * self.best.cost + self._nothing + 10 * here.rounding
         return self.reduced.infeasibility(self.best.residuals) <= allowed
 

@@ -105,8 +105,7 @@ class Information:
     """What the data say about the parameters at a solution that any solver found."""
 
     matrix: Array
-    """Schur complement of the states in JᵀWJ, equality constraints held exactly, (n_p, n_p); NaN if it cannot be
-    had."""
+    """Schur complement of the states in JᵀWJ, within equality constraints, (n_p, n_p); NaN if it fails."""
     redundant: int
     """Equality constraints of a step that follow from the others."""
 

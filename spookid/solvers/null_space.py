@@ -219,8 +219,7 @@ class _Fit:
     """Where it puts the rows' residual, (n, rows)."""
 
     def compiled(self, by: Routines | None, plan: Callable[[Integers, Integers], Reflections]) -> bool:
-        """By C code; False if there is none, if the unknowns are not separable, or if equations are inactive at some
-        steps."""
+        """By C code; False without it, for inseparable unknowns, or for equations inactive at some steps."""
         kernel, (columns, rows) = self.call.kernel, self.call.shape
         program = kernel.program
         if by is None or program is None or not self.rank == columns - 1 <= rows:

@@ -96,8 +96,7 @@ class System:
         return sum(int(rows.sum()) for held, rows in there if held.hard)
 
     def implied(self) -> dict[str, Mask]:
-        """Equality constraints that others imply, by the name of their factor, (count, rows), where C has the rows
-        themselves."""
+        """Redundant equality constraints by name of their factor, (count, rows), where C has the rows."""
         pairs = zip(self._held.items(), self._elimination.held(), strict=True)
         return {
             self._terms[i].factor.name: ~there & np.any(held.rows.matrix[:, :-1] != 0, axis=1)

@@ -128,8 +128,7 @@ class Spook(StateScheme["SpookStep"], Stepper):
 
     @property
     def leader(self) -> Stepper:
-        """Stepper for initial fits, with rigid joints: compliant ones, or multipliers without initial values, converge
-        less easily."""
+        """Stepper for initial fits, with rigid joints, because compliant ones converge less easily."""
         return Variational()
 
     def check_model(self, model: Model) -> None:
@@ -170,8 +169,7 @@ class Spook(StateScheme["SpookStep"], Stepper):
         return np.hstack([q, np.vstack([3 * v[:1] - 2 * v[1:2], 2 * v[:1] - v[1:2], v])])
 
     def inputs(self, held: Array, mean: Array, late: Array) -> Array:
-        """Inputs of each step, (N − 1, n_u): held values with a given weight, as in the paper, otherwise means over the
-        step."""
+        """Inputs of each step, (N − 1, n_u): held values with a given weight, otherwise means over the step."""
         return held[:-1] if self.weighted else mean
 
     def symbols(self, model: Model, settings: Settings) -> SpookStep:

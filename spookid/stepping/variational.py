@@ -228,8 +228,7 @@ class Leapfrog(JointScheme["_Step"]):
         return np.hstack([x, _differences(space, x, step), rest])
 
     def doubled(self, model: Model, unknowns: Array, step: float) -> Array | None:
-        """States of double steps, with rates over two steps; None with contacts, whose impulses belong to single
-        steps."""
+        """States of double steps, with rates over two steps; None with contacts, which belong to single steps."""
         if model.contacts:
             return None
         space, twice = super().motion(model), unknowns.copy()
@@ -239,8 +238,7 @@ class Leapfrog(JointScheme["_Step"]):
         return twice
 
     def inputs(self, held: Array, mean: Array, late: Array) -> Array:
-        """Inputs of each step, weighted by a hat function over [t_{k−1}, t_{k+1}], or over the first step alone, (N −
-        1, n_u)."""
+        """Inputs of each step, weighted by a hat function over [t_{k−1}, t_{k+1}], (N − 1, n_u)."""
         return hats(mean, late)
 
     def factors(self, model: Model, settings: Settings) -> list[Factor]:

@@ -96,8 +96,7 @@ class CrossValidation(Tabular, DynamicsAndFriction):
 
     @property
     def aic(self) -> float:
-        """Akaike's information criterion with log L divided by ``overdispersion``, smaller is better; NaN without a
-        likelihood."""
+        """Akaike's information criterion, log L over ``overdispersion``, smaller is better; NaN without one."""
         return 2 * self.count - 2 * self.log_likelihood / self.overdispersion
 
     @property
@@ -217,8 +216,7 @@ def crossvalidate(
 
 
 def leading(solutions: Iterable[Solution]) -> Solution:
-    """Select the fit whose estimator and outliers all models use: that with the highest likelihood, estimated noise
-    first."""
+    """Select the fit whose estimator and outliers all models use: the likeliest, estimated noise first."""
 
     def rank(solution: Solution) -> tuple[bool, float]:
         likely = solution.log_likelihood

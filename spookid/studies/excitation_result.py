@@ -170,8 +170,7 @@ def save(path: Path, found: Excitation) -> Path:
 
 
 def draw(found: Excitation) -> Figure:
-    """Draw positions, rates, efforts and contact forces with their limits over time, and the errors before and
-    after."""
+    """Draw positions, rates, efforts and contact forces with their limits, and the errors before and after."""
     from matplotlib.figure import Figure
 
     errors, bounds, labels, high = found.expected, found.bounds, found.labels, 2.3

@@ -121,8 +121,7 @@ _PASSED = 3 * math.pi / (8 * math.sqrt(2))
 
 
 def expected(problem: Problem, solution: Solution, found: PayloadRows) -> Array:
-    """Expected rms residuals of each balance below the cutoff from the noise of the fit, (n,) [N m or N]; NaN if
-    unknown."""
+    """Expected rms residuals of each balance by the noise of the fit, (n,) [N m or N]; NaN if unknown."""
     band = math.sqrt(2 * _PASSED * found.cutoff)
     densities = []
     for name, motor in zip(found.names, found.motors, strict=True):

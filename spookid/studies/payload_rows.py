@@ -177,8 +177,7 @@ def _payload(symbols: ca.SX, joints: JointCoordinates, body: Body, place: tuple[
 
 
 def shifted(pi: ca.SX, at: Array, axes: Array) -> ca.SX:
-    """Transform inertial parameters π to a frame in which their own frame has its origin at ``at`` and these axes,
-    (10,)."""
+    """Transform inertial parameters π to a frame in which theirs has its origin at ``at`` and these axes, (10,)."""
     mass, moment, inertia = pi[0], ca.DM(axes) @ pi[1:4], inertia_matrix(pi[4:], "inertia")
     turned = ca.DM(axes) @ second_moment(inertia) @ ca.DM(axes).T
     arm = ca.DM(at)

@@ -182,8 +182,7 @@ class Payload(Tabular):
         ]
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the payload as JSON with all covariances, for ``ArmKnowledge.load``; raises ProblemError if it
-        cannot."""
+        """Write the payload as JSON for ``ArmKnowledge.load``; raises ProblemError if it cannot."""
         tree = {
             "schema": 1,
             "kind": "payload",

@@ -324,8 +324,7 @@ def stands(problem: Problem) -> bool:
 
 
 def home_pose(problem: Problem, initial: Initial) -> Initial:
-    """Home pose: ``initial``, or, if the home pose is not arbitrary, the first pose of the problem's first
-    recording."""
+    """Home pose: ``initial``, or the first pose of the first recording if home is not arbitrary."""
     if initial is not None or not problem.recordings or not stands(problem):
         return initial
     start, count = gather(problem, problem.recordings[0]).guess.states[0], len(problem.model.bodies)

@@ -15,7 +15,7 @@ from spookid.report.pictures import BLUE, GREY, RED
 from spookid.report.study_page import Answer
 from spookid.results.result import Solution
 from spookid.studies.job import Job, KeptFits, Source, alone, unfinished
-from spookid.studies.profiling import CRITICAL, FITS, Profile, ProfilePoint, profile, side
+from spookid.studies.profiling import CRITICAL, Profile, ProfilePoint, expected_fits, profile, side
 from spookid.studies.variants import estimator_line
 from spookid.studies.worker_pool import WorkerPool
 from spookid.tables.table import Block, Table, as_text, labelled, number
@@ -68,7 +68,7 @@ def begin(job: Job) -> Callable[[], Answer]:
 
     def work() -> Answer:
         pool = WorkerPool(job.arguments.jobs or 1, job.executor)
-        job.expect(1 + FITS * len(names))
+        job.expect(1 + expected_fits() * len(names))
         solution = job.fit(job.problem)
         if pool.alone:
             return answer([profile(job.problem, name, job.fit, solution) for name in names], job.label)

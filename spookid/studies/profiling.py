@@ -40,8 +40,6 @@ _FAR, _RISE, _TOO_FAR = 2.5, 0.6, 4.0
 """ζ at which a side ends, its rise that is sought from point to point, and ζ from which a first point is taken back."""
 _MOST_POINTS = 15
 """On one side."""
-FITS = 2 * math.ceil(_FAR / _RISE)
-"""Fits of a profile whose likelihood is that of a normal distribution."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +86,7 @@ class Profile(Tabular):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Likelihood-ratio 95 % interval; an end is a bound if the profile reaches it first, and infinite if none was
-        found."""
+        """Likelihood-ratio 95 % interval; ends are bounds if reached first, infinite if none was found."""
         return self._end(-1), self._end(1)
 
     @property
@@ -176,6 +173,11 @@ class Profile(Tabular):
                 return inner.value + share * (outer.value - inner.value)
         bound = self.upper if side > 0 else self.lower
         return bound if way[-1].value == bound else side * math.inf
+
+
+def expected_fits() -> int:
+    """Fits of a profile whose likelihood is that of a normal distribution."""
+    return 2 * math.ceil(_FAR / _RISE)
 
 
 def interval_words(ends: tuple[float, float]) -> str:

@@ -76,8 +76,7 @@ class Filter:
 
     @property
     def window(self) -> int:
-        """Window length of the Savitzky–Golay filter in samples (Schafer, IEEE Signal Processing Magazine 28, 2011, eq.
-        12)."""
+        """Window length of the Savitzky–Golay filter (Schafer, IEEE Signal Processing Magazine 28, 2011, eq. 12)."""
         share = 2 * self.cutoff * self.interval
         return max(2 * round(((_ORDER + 1) / share + 4.6) / 3.2) + 1, _ORDER + 1)
 

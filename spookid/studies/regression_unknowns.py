@@ -66,8 +66,7 @@ def spread(rows: Sequence[Rows]) -> Array:
 
 
 def covariance(rows: Sequence[Rows], weights: Array, known: Array | None = None) -> Array:
-    """Sandwich covariance H⁻¹ (S + P) H⁻¹, with S of autocorrelated scores and P the prior; NaN where not
-    identifiable."""
+    """Sandwich covariance H⁻¹ (S + P) H⁻¹, S of autocorrelated scores, P the prior; NaN if unidentifiable."""
     n = rows[0].slopes.shape[2]
     prior = np.zeros((n, n)) if known is None else known
     information, scatter = prior.copy(), prior.copy()

@@ -141,8 +141,7 @@ class _March:
 
     @cached_property
     def held(self) -> Array:
-        """Flags of holding contacts for a staggered step: 1 if a contact holds from a step to the next, (N − 1,
-        n_c)."""
+        """Flags of contacts for a staggered step: 1 if one holds from a step to the next, (N − 1, n_c)."""
         model = self.problem.model
         if not self.problem.stepper.staggered:
             check_schedules(model, self.problem.stepper.name, self.problem.stepper.refuses)

@@ -359,8 +359,7 @@ def solve_point(
 def solved_at(
     problem: Problem, variant: Variant, values: Mapping[str, AxisValue], callback: Callback | None = None
 ) -> tuple[SweepPoint, Solution | None]:
-    """Return the answer at a point and the solution, if there is one; both may be interrupted. Exceptions of the
-    callback propagate."""
+    """Return the answer at a point and the solution, if any; exceptions of the callback propagate."""
     try:
         changed, backend, options = variant.at(values, problem).posed(problem)
         s = solve(changed, backend, options, callback)

@@ -85,7 +85,7 @@ def test_an_end_that_is_not_reached_is_the_bound_or_infinite() -> None:
 def test_a_cheaper_fit_beside_the_estimate_and_a_failed_one_are_told() -> None:
     found = of({-3.0: -3.0, 3.0: 3.0})
     cheap = replace(found.points[0], cost=0.5, zeta=0.0)
-    assert "the estimate is no minimum" in replace(found, points=(cheap, *found.points[1:])).verdict
+    assert "the estimate is not the minimum" in replace(found, points=(cheap, *found.points[1:])).verdict
     stalled = replace(found.points[0], status=Status.STALLED)
     assert replace(found, points=(stalled, *found.points[1:])).verdict == "No verdict: a fit did not converge."
 
@@ -124,7 +124,7 @@ def test_without_a_weight_the_profile_is_that_of_the_likelihood() -> None:
     assert b.interval == pytest.approx(b.linear, rel=0.1)
     assert b.interval[0] < TRUTH["b"] < b.interval[1]
     better = replace(b.points[0], log_likelihood=found.log_likelihood + 0.1)
-    assert "the estimate is no maximum" in replace(b, points=(better, *b.points[1:])).verdict
+    assert "the estimate is not the maximum" in replace(b, points=(better, *b.points[1:])).verdict
 
 
 def test_estimated_noise_without_a_likelihood_has_no_profile(solution: Solution) -> None:

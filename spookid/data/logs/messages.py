@@ -302,8 +302,7 @@ def _decoder(options: Options, schema: Any, channel: Any) -> Callable[[bytes], A
 
 
 def read_ulog(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
-    """Read the clocks of the topics of a ULog file: ``sensor_combined/gyro_rad[0]``, and ``sensor_gyro_1/x`` of a
-    second sensor."""
+    """Read the clocks of a ULog file: ``sensor_combined/gyro_rad[0]``, ``sensor_gyro_1/x`` of a second sensor."""
     path = options.path
     pyulog = library("pyulog", "pyulog", f"{path}: a ULog file")
     with reading(path, "ULog file", "copy it from the device anew"):

@@ -39,8 +39,7 @@ from spookid.records import dataclass
 def read_npz(
     path: Path, wanted: Callable[[str], bool] = lambda _: True, like: str | None = None
 ) -> dict[str, NDArray[Any]]:
-    """Read the arrays of an archive by name; unwanted ones, or those of another shape than ``like``, are returned
-    empty."""
+    """Read the arrays of an archive by name; unwanted ones, or with another shape than ``like``, are empty."""
     with regular(path).open("rb") as file:
         try:
             archive: Any = np.load(file)
