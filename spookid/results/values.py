@@ -86,8 +86,7 @@ class FrictionWidth(Listed):
     unit: str
     """rad/s or m/s."""
     resolved: bool
-    """False if friction is sharper than the data resolve: the standard error of the logarithm from the data is above
-    one, or the width is at its lower bound."""
+    """False if the standard error of its logarithm from the data is above one, or if it is at its lower bound."""
 
 
 @dataclass(frozen=True)
