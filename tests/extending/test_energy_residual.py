@@ -122,7 +122,7 @@ def test_hard_rows_that_cannot_hold_are_no_solution() -> None:
     off = Residual("elsewhere", lambda s: s.position(fixed)[0] - 0.1, kind="hard")
     solution = problem(residuals=[off], state_weight=1e4).solve()
     assert solution.status is Status.STALLED
-    assert "the hard 'residual elsewhere' is off by" in solution.message
+    assert "the equality constraint 'residual elsewhere' is violated by" in solution.message
 
 
 def test_inequalities_hold_and_leave_alone_what_they_do_not_touch() -> None:

@@ -142,4 +142,4 @@ def test_a_fit_that_has_not_converged_is_told(monkeypatch) -> None:
     first, known = start(swing())
     monkeypatch.setattr(initialization, "LevenbergMarquardt", partial(LevenbergMarquardt, max_iterations=0))
     notices = " ".join(FixedLagSmoother(first, start=known, window=WINDOW).estimate.notices)
-    assert "has not converged" in notices
+    assert "did not converge" in notices
