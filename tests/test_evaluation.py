@@ -73,8 +73,8 @@ def test_held_pendulums() -> None:
     said = EVALUATION[EVALUATION.index("**The held pendulum.**") :]
     spans = {
         "furuta-odrive": r"ODrive rod is ([\d.]+) to ([\d.]+) 1/s²",
-        "multiarm-pendulum": r"multiarm pendulum: ([\d.]+) to (\d+\.\d+)",
-        "pendulum-free-swing": r"12 g rod: ([\d.]+) to (\d+\.\d+)",
+        "multiarm-pendulum": r"multiarm pendulum is ([\d.]+) to (\d+\.\d+)",
+        "pendulum-free-swing": r"12 g rod the squared frequency is ([\d.]+)\s+to (\d+\.\d+)",
     }
     for device, pattern in spans.items():
         found = frequencies(device)

@@ -75,7 +75,7 @@ def test_a_friction_that_is_estimated_to_be_negative_is_told() -> None:
     (told,) = [finding for finding in found.findings if finding.code == "parameters.negative"]
     assert told.subject == ("hinge viscous",)
     assert told.evidence["estimate"] < 0
-    assert told.text.startswith("The estimate of hinge viscous is negative: -0.0")
+    assert told.text.startswith("The estimate of hinge viscous is negative, -0.0")
 
 
 def test_a_spring_that_is_estimated_to_push_away_is_told() -> None:
@@ -85,7 +85,7 @@ def test_a_spring_that_is_estimated_to_push_away_is_told() -> None:
     problem = Problem("p", model, [Recording(t, {"angle": swing})], sensors, step=0.01, step_correction=False)
     told = next(finding for finding in problem.solve().findings if finding.code == "parameters.negative")
     assert told.subject == ("hinge stiffness",)
-    assert "pushes away from rest" in told.text
+    assert "pushes away from its rest position" in told.text
 
 
 def four_bar(coupler: Any, stepper: Any = None, brace: bool = False) -> Problem:

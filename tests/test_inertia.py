@@ -124,7 +124,10 @@ REFUSED = [
     (lambda: FullInertia.possible(1, inertia=(-1, -1, -1)), "possible is given principal moments -1, -1, -1 kg m²"),
     (lambda: FullInertia.possible(1, inertia=(1, 1, 3), extent=2), "has extent=2; give a share above 0, at most 1"),
     (lambda: FullInertia.possible(0, inertia=(1, 1, 1)), "FullInertia has mass 0 kg; a mass must be positive"),
-    (lambda: LogCholesky("link", FullInertia(1, inertia=(1, 1, 2))), "largest not below the sum of the others; raise"),
+    (
+        lambda: LogCholesky("link", FullInertia(1, inertia=(1, 1, 2))),
+        "the largest must be below the sum of the others; raise",
+    ),
     (lambda: LogCholesky("a link", some()), "Parameter name 'a link_alpha' is not an identifier"),
     (lambda: LogCholesky("link", some(), sigma=(1, 2)), r"sigma \(1, 2\); give one positive number, or 10"),
     (lambda: LogCholesky("link", some(), inside=Ellipsoid((1, 0, 0), (0.1, 0.1, 0.1))), "no body inside its ellipsoid"),

@@ -101,7 +101,7 @@ def test_errors_are_those_of_one_process_where_recordings_differ(tmp_path: Path)
             assert found[name].step_error == pytest.approx(one.step_error, rel=1e-2)
         raised = whole.sensitivities.inflation.size > 0
         (told,) = (finding.effect for finding in found.findings if finding.code == "fit.recordings")
-        assert ("Standard errors are of the scatter between recordings" in told) is raised is (count == 20)
+        assert ("Standard errors follow from the scatter between recordings" in told) is raised is (count == 20)
         (differ,) = (finding for finding in whole.findings if finding.code == "recordings.differ")
         assert ("The standard errors include it." in differ.effect) is raised
 

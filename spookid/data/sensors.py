@@ -55,7 +55,7 @@ class OfCoordinate(OneSignal):
 
 @dataclass(frozen=True, eq=False)
 class JointPosition(OfCoordinate):
-    """Encoder: a coordinate of a joint [rad or m]. Angles of hinges may be wrapped or multi-turn, because their
+    """Encoder of a joint: one of its coordinates [rad or m]. Angles of hinges may be wrapped or multi-turn, because their
     residuals are modulo 2π.
 
     Raises:
@@ -93,7 +93,7 @@ class HingeAngle(JointPosition):
 
 @dataclass(frozen=True, eq=False)
 class JointRate(OfCoordinate):
-    """Tachometer: the rate of a joint coordinate [rad/s or m/s].
+    """Tachometer of a joint: the rate of a coordinate [rad/s or m/s].
 
     Raises:
         ProblemError: if ``joint`` is no joint or has no such coordinate, or ``sigma`` is not positive.

@@ -48,7 +48,7 @@ from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point
 
 _MET = 1e-6
-"""What hard rows may be off, in their own units."""
+"""Largest violation of an equality constraint, in its own unit."""
 _STRAIGHT = 1e12
 """Factor of the normaliser's weight c with which its square is a straight line."""
 _NONE = float(np.finfo(float).eps ** 0.25)
@@ -297,10 +297,10 @@ def _check_freedom(assembly: Assembly, start: Point) -> None:
     if reduced.flat is not None:
         names = ", ".join(repr(tie.name) for tie in model.ties)
         if reduced.flat > _MET:
-            wrong = f"contradict constraints {names}, which stay off by {reduced.flat:.2g} m or rad; correct them"
+            wrong, remedy = f"contradict constraints {names}, by {reduced.flat:.2g} m or rad", "correct them"
         else:
-            wrong = f"hold already what constraints {names} ask for; leave these out"
-        raise ProblemError(f"{problem.what}: the joints {wrong}")
+            wrong, remedy = f"already satisfy constraints {names}", "leave these out"
+        raise ProblemError(f"{problem.what}: the joints {wrong}; {remedy}")
     if model.rows < model.configuration.tangent or reduced.tangent:
         return
     raise ProblemError(

@@ -29,7 +29,7 @@ def _is_part(part: object) -> bool:
 
 @dataclass(frozen=True)
 class Manifold:
-    """Manifold: a product of flat coordinates and unit quaternions.
+    """Product manifold of flat coordinates and unit quaternions.
 
     >>> Manifold((("flat", 3), ("rotation", 4))).ambient
     7

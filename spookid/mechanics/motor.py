@@ -52,7 +52,7 @@ class Motor(metaclass=Checked):
             frequencies above 0.45 of the sampling rate (``"band"``); None: ``"linear"`` if it is ``measured``, else
             ``"previous"``.
         lag: time constant T of a first-order lag of the signal [s], T u̇_a = u − u_a, a number or an expression of
-            Parameters; at the first sample the lag has settled.
+            Parameters; the lag is at rest at the first sample.
 
     Raises:
         ProblemError: if ``joint`` is no joint or has no such coordinate, for both a ``gain`` and a ``torque_constant``,

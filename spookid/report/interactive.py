@@ -123,7 +123,7 @@ def fit(trajectory: Trajectory) -> Tree:
             curve(trajectory.t, measured, "measured", ORANGE, mode="markers"),
             curve(trajectory.t, estimated, "estimated", BLUE),
         ]
-        below = curve(trajectory.t, residual / factor, "residual: measured less estimated", GREY, mode="markers")
+        below = curve(trajectory.t, residual / factor, "residual", GREY, mode="markers")
         panels.append(Panel(curves, labelled(signal, unit)))
         panels.append(Panel([below], labelled("residual", scaled), height=90, axis={"nticks": 4}))
     return figure(panels, f"Measured and estimated signals of {trajectory.name}")

@@ -358,7 +358,7 @@ class _Onsets:
 
     @property
     def gains(self) -> Array:
-        """Twice the gain of the log-likelihood by a change of each parameter at each onset, (K, n)."""
+        """Twice the gain of the log-likelihood by a change of each parameter at each change point, (K, n)."""
         return np.divide(self._u**2, self._v, out=np.zeros_like(self._u), where=self._tested)
 
     def split(self, k: int) -> Split:

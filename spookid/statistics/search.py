@@ -355,7 +355,7 @@ class Search(Trials):
     def _room(self) -> tuple[Array, Array]:
         """Of a step below and above."""
         theta, logs = self.best.point.parameters, self.best.logs
-        fixed = np.array([size.given is not None for size in self.sizes]) | self.best.idle
+        fixed = np.array([size.given is not None for size in self.sizes], dtype=bool) | self.best.idle
         least = np.maximum(self.floors, self.sharp(self.best))
         down = np.where(fixed, 0.0, np.minimum(np.maximum(least - logs, -_LONGEST), 0.0))
         up = np.where(fixed, 0.0, _LONGEST)

@@ -156,7 +156,7 @@ def test_the_page_needs_nothing_but_itself() -> None:
 def test_figures_have_what_the_solution_holds() -> None:
     assert len(figures(usual())) == len(Page(usual()).values("div", "aria-label")) == 7
     motion, fit, *_ = figures(usual())
-    assert [trace["name"] for trace in fit["data"]] == ["measured", "estimated", "residual: measured less estimated"]
+    assert [trace["name"] for trace in fit["data"]] == ["measured", "estimated", "residual"]
     (t,) = solution().trajectories
     known = np.isfinite(t.observed[:, 0])
     np.testing.assert_allclose(numbers(fit["data"][0]["y"]), t.observed[known, 0], rtol=1e-6)

@@ -233,7 +233,7 @@ def _check_tables(path: Path) -> None:
 
     with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
         for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'view'"):
-            raise ProblemError(f"{path} has a view {str(name)[:40]!r} in the place of a table; write the bag anew")
+            raise ProblemError(f"{path} has a view {str(name)[:40]!r} instead of a table; write the bag again")
 
 
 def _ros_decoder(path: Path, encoding: str, kind: str, definition: str) -> Callable[[bytes], Any]:
