@@ -55,8 +55,8 @@ class OfCoordinate(OneSignal):
 
 @dataclass(frozen=True, eq=False)
 class JointPosition(OfCoordinate):
-    """Encoder of a joint: one of its coordinates [rad or m]. Angles of hinges may be wrapped or multi-turn, because their
-    residuals are modulo 2π.
+    """Encoder of a joint: one of its coordinates [rad or m]. Angles of hinges may be wrapped or multi-turn, because
+    their residuals are modulo 2π.
 
     Raises:
         ProblemError: if ``joint`` is no joint or has no such coordinate, or ``sigma`` is not positive.
