@@ -113,12 +113,10 @@ def begin(work: Work) -> None:
 
 
 def _is_begun(work: Work) -> bool:
-    """True if the solution to begin with has converged, and found the noise if that is estimated; a smooth one has none
-    of deterministic dynamics that stick."""
+    """True if the solution to begin with has converged, and found the noise if that is estimated."""
     estimated, near = work.problem.estimates_noise, work.near
     work.found, done = near, near is not None and near.status is Status.CONVERGED
     done = done and (not estimated or (near is not None and near.normaliser is not None))
-    done = done and not (work.problem.is_hard and sticks(work.problem) and near is not None and near.rubs_smoothly)
     work.noise = near if estimated and done else None
     return done
 
@@ -168,7 +166,7 @@ def stick(work: Work) -> None:
         return _stuck(work, problem)
     _stuck(work, _soft(problem))
     if not work.stopped:
-        stick_as(work, problem, _made(work))
+        _stuck_as(work, problem, _made(work))
     return None
 
 
@@ -194,8 +192,17 @@ def _stuck(work: Work, problem: Problem) -> None:
     return None
 
 
-def stick_as(work: Work, problem: Problem, first: Fit) -> None:
-    """The same with half the step, or without process noise, from another fit: its noise, then who sticks."""
+def stick_finer(work: Work, problem: Problem, first: Fit) -> None:
+    """The same with half the step, from the fit of the whole one."""
+    for stage in [_soft(problem), problem] if problem.is_hard else [problem]:
+        _stuck_as(work, stage, first)
+        if work.stopped:
+            return
+        first = _made(work) if _made(work).result.status is Status.CONVERGED else first
+
+
+def _stuck_as(work: Work, problem: Problem, first: Fit) -> None:
+    """Sticking friction of a problem by way of another fit: its noise, then who sticks."""
     work.noise = None
     go(work, _rubbing(problem), _own(work))
     smooth = _made(work).result

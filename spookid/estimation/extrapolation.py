@@ -69,7 +69,7 @@ def _both(work: Work, first: Fit) -> tuple[Fit, Fit]:
     beside.done, beside.hold, last.hold, last.callback = first.result.iterations, work.hold, work.hold, None
     if continuation.sticks(problem):
         with beside.stage(FINER):
-            continuation.stick_as(beside, beside.problem, first)
+            continuation.stick_finer(beside, beside.problem, first)
         fine, sharp = beside.fit or first, continuation.SHARPNESS[-1]
         if fine.result.status is not Status.CONVERGED:
             return fine, fine
