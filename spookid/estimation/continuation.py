@@ -127,13 +127,13 @@ def smoothed(problem: Problem) -> Problem:
 
 
 def _rubbing(problem: Problem) -> Problem:
-    """With smooth friction in the place of one that sticks."""
+    """With smooth friction instead of one that sticks."""
     width = None if problem.sticks_exactly else problem.friction_width
     return problem.with_(friction="smooth", friction_width=width)
 
 
 def _soft(problem: Problem) -> Problem:
-    """With process noise in the place of deterministic dynamics; itself if it has some."""
+    """With process noise instead of deterministic dynamics; itself if it has some."""
     if problem.is_hard:
         return problem.with_(estimator="noise")
     return problem if np.isfinite(problem.weight) else problem.with_(state_weight=_SOFT)
