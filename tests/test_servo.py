@@ -111,6 +111,17 @@ def test_a_delay_of_commands_is_found():
     covered(solved, {"kp": 2.0, "delay": 0.0125})
 
 
+def test_friction_that_sticks_with_deterministic_dynamics():
+    # Where who sticks is wrong, a search can end with a joint that nothing drives: kp, c and delay are then zero.
+    recording = motion(lambda u, q, s, t: 3.0 * (u - q) - 0.05 * s - 0.1 * np.tanh(s / 1e-3), late=0.008)
+    kp, c = Parameter("kp", 4.2, lower=0), Parameter("c", 0.14, lower=0)
+    delay = Parameter("delay", 0.0112, lower=0)
+    asked = problem(recording, lambda j: Servo(j, "goal", kp=kp, kd=0.05, delay=delay), viscous=B, coulomb=c)
+    solved = asked.with_(friction="exact", estimator="hard").solve()
+    assert solved.status.value == "converged", solved.detail
+    covered(solved, {"kp": 3.0, "c": 0.1, "delay": 0.008})
+
+
 def test_jumps_that_saturate_within_a_step_do_not_shift_the_delay():
     recording = motion(lambda u, q, s, t: np.clip(3.0 * (u - q) - 0.05 * s, -1.2, 1.2), late=0.0083)
     kp, delay = Parameter("kp", 2.0, lower=0), Parameter("delay", 0.004, lower=0, upper=0.1)

@@ -122,14 +122,20 @@ def _is_begun(work: Work) -> bool:
 
 
 def smoothed(problem: Problem) -> Problem:
-    """The problem with smooth friction; where what sticks is to be hard, with a weight that lets it err."""
-    if not sticks(problem):
-        return problem
+    """The problem with smooth friction; where what sticks is to be hard, with noise that lets it err."""
+    return _rubbing(_soft(problem)) if sticks(problem) else problem
+
+
+def _rubbing(problem: Problem) -> Problem:
+    """With smooth friction instead of one that sticks."""
     width = None if problem.sticks_exactly else problem.friction_width
-    return _soft(problem).with_(friction="smooth", friction_width=width)
+    return problem.with_(friction="smooth", friction_width=width)
 
 
 def _soft(problem: Problem) -> Problem:
+    """With process noise instead of deterministic dynamics; itself if it has some."""
+    if problem.is_hard:
+        return problem.with_(estimator="noise")
     return problem if np.isfinite(problem.weight) else problem.with_(state_weight=_SOFT)
 
 
@@ -148,7 +154,7 @@ def held_by_pairs(work: Work) -> None:
 
 
 def stick(work: Work) -> None:
-    """Fits of ever sharper friction, then those of sticking friction; deterministic dynamics are weighted until the
+    """Fits of ever sharper friction, then those of sticking friction; deterministic dynamics have noise until the
     last, for a motion that sticks at the wrong time is far off at all later ones."""
     problem, known = work.problem, work.found
     if problem.estimates_noise and (work.noise is None or work.noise.normaliser is None):
@@ -156,6 +162,16 @@ def stick(work: Work) -> None:
     if work.fit is None and known is not None and not known.rubs_smoothly:
         go(work, problem, work.solver, SHARPNESS[-1])
         return _named(work)
+    if not problem.is_hard:
+        return _stuck(work, problem)
+    _stuck(work, _soft(problem))
+    if not work.stopped:
+        _stuck_as(work, problem, _made(work))
+    return None
+
+
+def _stuck(work: Work, problem: Problem) -> None:
+    """Sticking friction of a problem by way of smooth friction."""
     soft = _soft(problem)
     sharpness = _sharpened(work, smoothed(problem))
     if sharpness is None:
@@ -177,11 +193,23 @@ def stick(work: Work) -> None:
 
 
 def stick_finer(work: Work, problem: Problem, first: Fit) -> None:
-    """The same with half the step, from the fit of the whole one: its noise, then who sticks."""
-    go(work, smoothed(problem), _own(work))
-    if work.fit is not None and work.fit.result.status is Status.CONVERGED:
+    """The same with half the step, from the fit of the whole one."""
+    for stage in [_soft(problem), problem] if problem.is_hard else [problem]:
+        _stuck_as(work, stage, first)
+        if work.stopped:
+            return
+        first = _made(work) if _made(work).result.status is Status.CONVERGED else first
+
+
+def _stuck_as(work: Work, problem: Problem, first: Fit) -> None:
+    """Sticking friction of a problem by way of another fit: its noise, then who sticks."""
+    work.noise = None
+    go(work, _rubbing(problem), _own(work))
+    smooth = _made(work).result
+    if smooth.status is Status.CONVERGED:
         work.found = first.told()
         go(work, problem, work.solver, SHARPNESS[-1])
+        work.fit = _if_as_good(_made(work), smooth)
     _named(work)
 
 
@@ -295,6 +323,15 @@ def _if_led(made: Fit, led: Solution | None) -> Fit:
     return made.with_(status=Status.STALLED, detail=detail)
 
 
+def _if_as_good(made: Fit, smooth: Solution) -> Fit:
+    """An answer, which has not converged if the smooth fit that led to it has less than half its cost: where a joint
+    sticks all the time nothing tells what drives it, and any value is stationary."""
+    if made.result.status is not Status.CONVERGED or _excess(made.result, smooth) <= _GROWN - 1:
+        return made
+    costs = f"the cost is {made.result.cost.total:.4g}, that of smooth friction {smooth.cost.total:.4g}"
+    return made.with_(status=Status.STALLED, detail=f"{costs}; take a smaller step, or friction 'smooth'")
+
+
 def _sharpened(work: Work, smooth: Problem) -> float | None:
     """The sharpness of the last fit that the one before led to: deterministic dynamics that stick for long leave none.
     None if a fit is interrupted."""
@@ -327,7 +364,7 @@ def _compared(work: Work, problem: Problem, lead: Solution, sharpness: float) ->
                 return
         _named(work)
         best = min(best, _made(work), key=lambda s: (s.result.status is not Status.CONVERGED, s.result.cost.total))
-    work.fit = _after_all(best, _made(work))
+    work.fit = _if_as_good(_after_all(best, _made(work)), lead)
     cost, smooth = best.result.cost.total, lead.cost.total
     worse = best.result.status is not Status.CONVERGED or _excess(best.result, lead) > _WORSE
     if worse and cost > smooth and lead.status is Status.CONVERGED:

@@ -7,10 +7,13 @@ from dataclasses import replace
 
 import casadi as ca
 import numpy as np
-from mechanisms import Array, furuta, joint_state, random_state
-from test_exact import per_stepper
+from mechanisms import Array, furuta, hub, joint_state, random_state
+from test_exact import per_stepper, problem
 
-from spookid import Model, Parameter, Spook, Variational
+from spookid import LevenbergMarquardt, Model, Parameter, Recording, Spook, Variational
+from spookid.estimation.continuation import _if_as_good
+from spookid.estimation.fitting import fit
+from spookid.solvers.status import Status
 from spookid.stepping.exact import ExactStepper
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Constant
@@ -87,3 +90,20 @@ def test_both_factorizations_make_the_same_step():
         x = np.concatenate(joint_state(model, rng.normal(size=2), rng.normal(size=2)))
         by_ldl, by_lu = (s.step(x, np.array([0.1]), s.guess(x))[1] for s in steppers)
         np.testing.assert_allclose(by_ldl, by_lu, rtol=1e-9, atol=1e-12)
+
+
+# --- fits ---
+
+
+def test_a_joint_that_nothing_drives_is_no_answer_beside_a_smooth_one_that_turns():
+    t = np.arange(0, 2, 0.01)
+    drive = Recording(t, {"u": np.sin(3 * t)})
+    moved = problem(hub(motor={"gain": 0.1}, coulomb=0.03)).simulate(duration=1.99, inputs=drive)
+    recording = Recording(t, {"u": drive.signals["u"], "hinge": moved.signals["hinge"][: len(t)]})
+    gain, c = Parameter("gain", 0.08, lower=0), Parameter("c", 0.03, lower=0)
+    asked = problem(hub(motor={"gain": gain}, coulomb=c), recordings=[recording], state_weight=1e6)
+    smooth = fit(asked.with_(friction="smooth"), LevenbergMarquardt(), None)
+    stuck = fit(asked.with_(fixed=["gain"], initial={"gain": 0.0}), LevenbergMarquardt(), None)
+    assert stuck.result.status is smooth.result.status is Status.CONVERGED
+    assert _if_as_good(stuck, smooth.result).result.status is Status.STALLED
+    assert _if_as_good(smooth, smooth.result) is smooth
