@@ -93,7 +93,8 @@ def asking(
             return asked or ()
         before = questions(problem) if asked is None and not sure else asked or ()
         tried = list[Finding]()
-        if solve is not None:
+        named = any(one.evidence.get("unit") for one in before)  # a cause that takes no fit to be found
+        if solve is not None and (sure or not named):
             with suppress(ProblemError):  # of a similar problem that fits refuse: it shows nothing
                 tried += given_noise_findings(problem, result, solve)
                 tried += [] if sure or tried else instrument_findings(problem, result, solve)
