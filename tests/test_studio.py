@@ -192,6 +192,7 @@ def test_an_arm_and_its_mcap_become_an_identified_urdf(visit: Callable[[], Any],
     drop(page, file)
     page.wait_for_selector("text=2 bodies, 2 joints")
     assert page.locator("[data-joint]").count() == 2  # sliders
+    page.wait_for_selector("canvas")
     assert page.locator("canvas").count() == 1
     go(page, "Data")
     drop(page, log)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Self
-
-import msgspec
+from dataclasses import dataclass, field
 
 ROLES = ("", "position", "torque", "current", "voltage", "control", "command")
 """What a column can be; empty: not used."""
@@ -64,13 +61,3 @@ class Choices:
     def units(self) -> dict[str, str]:
         """Units of columns that are not those of the log."""
         return {name: one.unit for name, one in self.columns.items() if one.unit}
-
-    @property
-    def tree(self) -> dict[str, Any]:
-        """As JSON holds it."""
-        return asdict(self)
-
-    @classmethod
-    def of(cls, tree: Mapping[str, Any]) -> Self:
-        """From JSON."""
-        return msgspec.convert(tree, cls)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,36 +13,21 @@ from spookid.assembly.problem import Problem
 from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples
 from spookid.estimation.identifiability import a_priori
-from spookid.kernels.arrays import Array
+from spookid.report import interactive, plots
 from spookid.report.conclusion import inertia_coordinates, sizes
+from spookid.report.interactive import Panel, curve
+from spookid.report.motion import films, scene
+from spookid.report.pictures import BLUE, ORANGE
+from spookid.report.skeleton import upright
 from spookid.results.findings import Finding, ranked
 from spookid.results.result import Solution
-from spookid.results.trajectory import Trajectory, moments
-from spookid.results.values import Mechanism
 from spookid.robots import Robot
 from spookid.robots.description import Placement
 from spookid.statistics.sensitivities import LEADS
 from spookid.studies.motor_efforts import MotorEfforts
-from spookid.tables.table import number
+from spookid.tables.table import labelled, number
 
 Facts = dict[str, Any]
-_POINTS = 1500
-"""Of a plotted series: about the pixels of its width, twice."""
-
-
-def thinned(t: Array, values: Array, most: int = _POINTS) -> list[list[float | None]]:
-    """Pairs (t, value) for a plot: of each interval the least and the largest value, in the order of time."""
-    if len(t) > most:
-        edges = np.linspace(0, len(t), most // 2 + 1).astype(int)
-        chosen = set[int]()
-        for begin, end in pairwise(edges.tolist()):
-            own = values[begin:end]
-            known = np.flatnonzero(np.isfinite(own))
-            if known.size:
-                chosen |= {begin + int(known[np.argmin(own[known])]), begin + int(known[np.argmax(own[known])])}
-        keep = np.array(sorted(chosen), dtype=int)
-        t, values = t[keep], values[keep]
-    return [[_plain(a), _plain(b)] for a, b in zip(t.tolist(), values.tolist(), strict=True)]
 
 
 def _plain(value: float) -> float | None:
@@ -52,12 +36,14 @@ def _plain(value: float) -> float | None:
 
 def of_recording(recording: Recording, notes: Sequence[str] = ()) -> Facts:
     """Every signal as a series, and how often it was sampled."""
-    series = {name: thinned(*finite_samples(recording, name)) for name in recording.signals}
-    apart = float(np.median(np.diff(recording.t)))
-    duration = float(recording.t[-1] - recording.t[0])
+    thinned = {name: plots.thinned(*finite_samples(recording, name)) for name in recording.signals}
+    panels = [Panel([curve(*pair, name, BLUE)], name) for name, pair in thinned.items()]
+    drawn = interactive.figure(panels, "Signals of the log", legend=False)
+    series = {name: np.column_stack(pair).tolist() for name, pair in thinned.items()}
+    apart, duration = float(np.median(np.diff(recording.t))), float(recording.t[-1] - recording.t[0])
     said = f"{len(recording.t):,} samples in {number(duration, 4)} s, {number(1 / apart, 3)} Hz"
     told = list(dict.fromkeys([*notes, *recording.notes]))
-    return {"name": recording.name, "said": said, "series": series, "notes": told}
+    return {"name": recording.name, "said": said, "series": series, "figure": drawn, "notes": told}
 
 
 # --- robots ---
@@ -77,17 +63,12 @@ def of_robot(robot: Robot) -> Facts:
         ends[parent.name].append(inner.at.tolist())
         ends[child.name].append(outer.at.tolist())
         labels = robot.joints[one.name].labels if one.name in robot.joints else ()
-        limits = robot.limits[labels[0]] if len(labels) == 1 and labels[0] in robot.limits else None
-        wide = math.pi if one.kind == "hinge" else 0.5
-        lower, upper = (limits.lower, limits.upper) if limits else (-wide, wide)
-        lower, upper = (lower, upper) if math.isfinite(lower) and math.isfinite(upper) else (-wide, wide)
-        joints.append(
-            {
-                **{"name": one.name, "kind": one.kind, "parent": parent.name, "child": child.name},
-                **{"labels": list(labels), "lower": lower, "upper": upper},
-                **{"inner": _frame(inner), "outer": _frame(outer)},
-            }
-        )
+        limits = robot.limits.get(labels[0]) if len(labels) == 1 else None
+        lower, upper = (limits.lower, limits.upper) if limits else (-math.inf, math.inf)
+        if not (math.isfinite(lower) and math.isfinite(upper)):
+            lower, upper = (-math.pi, math.pi) if one.kind == "hinge" else (-0.5, 0.5)
+        named = {"name": one.name, "kind": one.kind, "parent": parent.name, "child": child.name, "labels": list(labels)}
+        joints.append(named | {"lower": lower, "upper": upper, "inner": _frame(inner), "outer": _frame(outer)})
     loops = []
     for loop in described.loops:
         sides = [groups.frame(link, own) for link, own in zip(loop.links, loop.frames, strict=True)]
@@ -102,7 +83,7 @@ def of_robot(robot: Robot) -> Facts:
     return {
         **{"name": robot.name, "bodies": bodies, "joints": joints, "loops": loops, "ties": ties, "labels": units},
         **{"ground": ground, "ground_ends": ends.get(ground, []), "notices": list(robot.notices)},
-        "gravity": list(described.gravity),
+        "upright": upright(np.array(described.gravity)).as_matrix().tolist(),
     }
 
 
@@ -137,10 +118,7 @@ def of_problem(problem: Problem) -> Facts:
 def of_finding(finding: Finding) -> Facts:
     """A warning or question, and what it is about."""
     evidence = {name: value for name, value in finding.evidence.items() if isinstance(value, (str, float, list))}
-    return {
-        **{"code": finding.code, "severity": finding.severity, "subject": list(finding.subject)},
-        **{"text": finding.text, "evidence": evidence},
-    }
+    return {name: getattr(finding, name) for name in ("code", "severity", "text")} | {"evidence": evidence}
 
 
 # --- answers ---
@@ -156,12 +134,11 @@ def of_solution(solution: Solution, coordinates: Collection[str] = ()) -> Facts:
         for name, one in {**solution.physical, **solution.joints}.items()
     ]
     return {
-        **{"verdict": summary.partition("\n")[0], "summary": summary, "answer": not solution.no_answer},
+        **{"verdict": summary.partition("\n")[0], "summary": summary},
         **{"status": solution.status.value, "rows": rows, "derived": derived},
         "findings": [of_finding(one) for one in solution.findings],
-        "signals": [one for motion in solution.trajectories for one in _signals(motion)],
-        "motions": [_motion(solution, k) for k in range(len(solution.trajectories))] if solution.mechanism else [],
-        "drawing": of_mechanism(solution.mechanism) if solution.mechanism else None,
+        "fits": [interactive.fit(one) for one in solution.trajectories],
+        "scene": next(map(scene, films(solution)), None),
     }
 
 
@@ -170,61 +147,21 @@ def _row(name: str, value: str, one: Any) -> Facts:
     return {"name": name, "value": value, "relative": share, "from": one.known_from}
 
 
-def _signals(motion: Trajectory) -> list[Facts]:
-    pairs = zip(motion.signals, motion.units, motion.observed.T, motion.predicted.T, strict=True)
-    return [
-        _pair(f"{motion.name}: {name}", unit, (motion.t, seen), (motion.t, predicted))
-        | {"residual": thinned(motion.t, seen - predicted)}
-        for name, unit, seen, predicted in pairs
-    ]
-
-
-def of_mechanism(parts: Mechanism) -> Facts:
-    """Bodies with the ends of their joints in their frames."""
-    ends: dict[str, list[list[float]]] = {body.name: [] for body in parts.bodies}
-    axes = []
-    for joint in parts.hinges:
-        for body, at in ((joint.parent, joint.parent_at), (joint.child, joint.child_at)):
-            if body in ends:
-                ends[body].append(list(at))
-        axes.append({"name": joint.name, "body": joint.parent, "at": list(joint.parent_at), "axis": list(joint.axis)})
-    for tie in parts.constraints:
-        for body, at in zip(tie.ties, tie.at, strict=False):
-            if body in ends:
-                ends[body].append(list(at))
-    bodies = [{"name": body.name, "center": [0.0, 0.0, 0.0], "ends": ends[body.name]} for body in parts.bodies]
-    return {"bodies": bodies, "axes": axes, "gravity": list(parts.gravity)}
-
-
-def _motion(solution: Solution, number: int) -> Facts:
-    """Poses at the moments of an animation, estimated and where the signals determine them measured."""
-    motion = solution.trajectories[number]
-    own = solution.measured[number] if number < len(solution.measured) else None
-    frames = np.asarray(own.frames, dtype=int) if own is not None and len(own.frames) else moments(motion.t)
-    frames = frames[:: max(len(frames) // 200, 1)]
-    measured: Sequence[Any] = []
-    if own is not None and len(own.frames):
-        poses = own.poses[:: max(len(own.frames) // 200, 1)]
-        measured = [row.tolist() if np.isfinite(row).all() else None for row in poses]
-    return {
-        **{"name": motion.name, "t": [float(f"{t:.4g}") for t in motion.t[frames].tolist()]},
-        **{"estimated": np.round(motion.q[frames], 6).tolist(), "measured": measured},
-    }
-
-
-def of_efforts(found: MotorEfforts) -> list[Facts]:
+def of_efforts(found: MotorEfforts) -> Facts:
     """Predicted and measured efforts of motors along a recording."""
-    return [
-        _pair(name, found.units[i], (found.t, found.measured_efforts[:, i]), (found.t, found.efforts[:, i]))
-        for i, name in enumerate(found.motors)
-    ]
+    names = [labelled(*one) for one in zip(found.motors, found.units, strict=True)]
+    lines = {"measured": (found.measured_efforts, ORANGE), "predicted": (found.efforts, BLUE)}
+    return interactive.compared(names, found.t, lines, "Efforts, measured and predicted")
 
 
-def of_simulation(problem: Problem, measured: Recording, simulated: Recording) -> list[Facts]:
+def of_simulation(problem: Problem, measured: Recording, simulated: Recording) -> Facts:
     """Simulated and measured signals of sensors."""
-    series = [(one.t - one.t[0], one) for one in (measured, simulated)]
-    return [_pair(c.signal, c.unit, *((t, one.signal(c.signal)) for t, one in series)) for c in problem.channels]
-
-
-def _pair(name: str, unit: str, measured: tuple[Array, Array], estimated: tuple[Array, Array]) -> Facts:
-    return {"signal": name, "unit": unit, "measured": thinned(*measured), "estimated": thinned(*estimated)}
+    kinds = {"measured": (measured, ORANGE), "simulated": (simulated, BLUE)}
+    panels = [
+        Panel(
+            [curve(r.t - r.t[0], r.signal(c.signal), name, colour) for name, (r, colour) in kinds.items()],
+            labelled(c.signal, c.unit),
+        )
+        for c in problem.channels
+    ]
+    return interactive.figure(panels, "Signals, measured and simulated")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
+import filecmp
 import html
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Collection, Iterator
+from itertools import count
 from pathlib import Path
 
 from spookid.data.reading import method_for
@@ -14,7 +15,6 @@ from spookid.errors import ProblemError
 
 ROBOTS = (".urdf", ".xacro", ".xml", ".mjcf")
 PROBLEMS = (".py",)
-_LONGEST = 100
 
 
 class Folder:
@@ -37,21 +37,10 @@ class Folder:
             raise ProblemError(f"{name!r} lies outside the folder of the studio; put the file into {self.root}")
         return path
 
-    def robots(self) -> list[str]:
-        """Names of files that may describe robots."""
-        return self._listed(lambda path: path.suffix.lower() in ROBOTS)
-
-    def logs(self) -> list[str]:
-        """Names of files that may hold logs."""
-        return self._listed(is_log)
-
-    def problems(self) -> list[str]:
-        """Names of Python files."""
-        return self._listed(lambda path: path.suffix in PROBLEMS)
-
-    def _listed(self, fits: Callable[[Path], bool]) -> list[str]:
+    def listed(self, endings: Collection[str] | None = None) -> list[str]:
+        """Names of files with these endings, or of all that may hold logs."""
         own = (path for path in sorted(self.root.iterdir()) if path.resolve().is_relative_to(self.root))
-        return [path.name for path in own if path.is_file() and not path.name.startswith(".") and fits(path)]
+        return [p.name for p in own if p.is_file() and not p.name.startswith(".") and _fits(p, endings)]
 
     def own(self, stem: str, ending: str, owner: str) -> Path:
         """A path that a session may write again and again: of its own, or one that nobody has."""
@@ -62,29 +51,26 @@ class Folder:
                 return path
         raise AssertionError
 
-    async def keep(self, name: str, chunks: AsyncIterator[bytes], endings: Iterable[str] | None = None) -> str:
+    async def keep(self, name: str, chunks: AsyncIterator[bytes], endings: Collection[str] | None = None) -> str:
         """Write what was dropped on the page, and return the name that it has here: the same file is kept once.
 
         Raises:
             ProblemError: for a name without a known ending, or if the disk refuses.
         """
         plain = sanitized(name)
-        known = is_log(Path(plain)) if endings is None else Path(plain).suffix.lower() in endings
-        if not known:
+        if not _fits(Path(plain), endings):
             raise ProblemError(f"{plain} has an ending that is not known here; drop it where its kind is asked for")
         part = self.path(f".{plain}.part-{os.urandom(4).hex()}")
-        digest = hashlib.sha256()
         try:
             with part.open("xb") as file:
                 async for chunk in chunks:
-                    digest.update(chunk)
                     file.write(chunk)
             for other in _numbered(Path(plain).stem, Path(plain).suffix):
                 path = self.path(other)
                 if not os.path.lexists(path):
                     part.rename(path)
                     return other
-                if path.is_file() and _digest(path) == digest.digest():
+                if path.is_file() and filecmp.cmp(part, path, shallow=False):
                     return other
             raise AssertionError
         except OSError as error:
@@ -108,26 +94,18 @@ def check_named(root: Path, path: Path, seen: set[Path] | None = None) -> None:
             check_named(root, other, seen)
 
 
-def is_log(path: Path) -> bool:
-    """True if the package reads files of this ending as recordings."""
-    return method_for(path) is not None
+def _fits(path: Path, endings: Collection[str] | None) -> bool:
+    """True if a file has one of these endings, or if the package reads it as a recording."""
+    return method_for(path) is not None if endings is None else path.suffix.lower() in endings
 
 
 def sanitized(name: str) -> str:
     """A plain file name out of whatever a browser says."""
     plain = re.sub(r"[^\w.\- ]", "_", name.replace("\\", "/").rpartition("/")[2]).strip(" .")
     stem, ending = os.path.splitext(plain)
-    return f"{stem[:_LONGEST] or 'file'}{ending[:16]}"
+    return f"{stem[:100] or 'file'}{ending[:16]}"
 
 
-def _numbered(stem: str, ending: str) -> Iterable[str]:
+def _numbered(stem: str, ending: str) -> Iterator[str]:
     yield f"{stem}{ending}"
-    count = 2
-    while True:
-        yield f"{stem}_{count}{ending}"
-        count += 1
-
-
-def _digest(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").digest()
+    yield from (f"{stem}_{number}{ending}" for number in count(2))

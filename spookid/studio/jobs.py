@@ -12,8 +12,6 @@ from typing import Any
 
 from spookid.errors import ProblemError
 
-_LONGEST = 2**28
-"""Of a line that a worker writes [bytes]."""
 Event = dict[str, Any]
 
 
@@ -28,10 +26,9 @@ class Job:
     async def run(self) -> Any:
         """What it found; raises ProblemError with the sentence of a refusal."""
         command = sys.executable, "-m", "spookid.studio.worker"
-        self._process = await asyncio.create_subprocess_exec(
-            *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, limit=_LONGEST
+        process = self._process = await asyncio.create_subprocess_exec(
+            *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, limit=2**28
         )
-        process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(json.dumps(self._task).encode() + b"\n")
@@ -51,8 +48,7 @@ class Job:
 
     def cancel(self) -> None:
         """Ask it to end with the best that it has."""
-        if self._process is not None and self._process.returncode is None:
-            assert self._process.stdin is not None
+        if self._process is not None and self._process.stdin is not None and self._process.returncode is None:
             self._process.stdin.write(b"cancel\n")
 
     def kill(self) -> None:

@@ -41,22 +41,18 @@ def proposed(robot: Robot, choices: Choices, path: Path) -> tuple[Log, dict[str,
 
 def readable(log: Log, columns: Mapping[str, Column]) -> tuple[Recording, dict[str, str]]:
     """All columns that hold numbers as one recording, and why the others do not."""
-    names, good, bad = [name for name in columns if name != log.time or not log.has_times], list[str](), {}
+    names, bad = [name for name in columns if name != log.time or not log.has_times], dict[str, str]()
     try:
-        return log.read(names, log.time), {}
-    except ProblemError as error:
+        return log.read(names, log.time), bad
+    except ProblemError:
         if not log.has_times or len(names) < 2:
             raise
-        first = error
     for name in names:
         try:
             log.read([name], log.time)
-            good.append(name)
         except ProblemError as error:
             bad[name] = str(error)
-    if not good:
-        raise first
-    return log.read(good, log.time), bad
+    return log.read([name for name in names if name not in bad] or names, log.time), bad
 
 
 def matched_by(log: Log, columns: Mapping[str, Column]) -> Matched:

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from nicegui import ui
 
-from spookid.studio.drawing import results_stage
-from spookid.studio.parts import Step, button, findings, fold, player, plot, plots, said, saved, tagged
+from spookid.studio.parts import Step, button, figure, findings, fold, tagged
 
-_HEAD = [
-    {"name": "name", "label": "parameter", "field": "name", "align": "left"},
-    {"name": "value", "label": "estimate ± standard error", "field": "value", "align": "left"},
-    {"name": "relative", "label": "relative", "field": "relative", "align": "right"},
-    {"name": "from", "label": "known from", "field": "from", "align": "left"},
-]
+_LABELS = {"name": "parameter", "value": "estimate ± standard error", "relative": "relative", "from": "known from"}
+_HEAD = [{"name": key, "label": label, "field": key, "align": "left"} for key, label in _LABELS.items()]
 
 
 def _rows(rows: list[dict[str, Any]], head: list[dict[str, str]] = _HEAD) -> ui.table:
@@ -41,7 +35,9 @@ class RunStep(Step):
         findings([*session.questions, *(checked or {"findings": []})["findings"]])
         for notice in session.notices:
             ui.label(notice).classes("text-xs text-gray-600")
-        self._chart = plot({"cost": []}, "cost", 220, log=True)
+        axes = {"xaxis": {"title": {"text": "iteration"}}, "yaxis": {"title": {"text": "cost"}, "type": "log"}}
+        self._costs: dict[str, Any] = {"data": [], "layout": {**axes, "margin": {"t": 20, "b": 40}}}
+        self._chart = ui.plotly(self._costs).classes("w-full").style("height: 220px")
         self._table = _rows([], [_HEAD[0], {**_HEAD[1], "label": "newest iterate"}])
         self.live()
 
@@ -50,13 +46,10 @@ class RunStep(Step):
         fitting, iterations = self.session.fitting, self.session.iterations
         self._said.text = f"{fitting}, {len(iterations)} iterates" if fitting else ""
         if iterations:
-            costs = [[i, one["cost"]] for i, one in enumerate(iterations) if one["cost"] > 0]
-            self._chart.options["series"][0]["data"] = costs
+            self._costs["data"] = [{"y": [one["cost"] for one in iterations], "name": "cost"}]
             self._chart.update()
-            values, names = (
-                iterations[-1]["values"],
-                [row["name"] for row in (self.session.checked or {"rows": []})["rows"]],
-            )
+            names = [row["name"] for row in (self.session.checked or {"rows": []})["rows"]]
+            values = iterations[-1]["values"]
             self._table.rows = [{"name": name, "value": f"{values[name]:.5g}"} for name in names if name in values]
 
 
@@ -78,32 +71,25 @@ class ResultsStep(Step):
                 if found["derived"]:
                     with fold(self.session, "Masses, centres, inertias, friction and drives", "derived"):
                         _rows(found["derived"])
-            if found["motions"]:
+            if found["scene"] is not None:
                 with ui.column().style("flex: 1 1 420px; min-width: 300px"):
-                    self._motion(found["drawing"], found["motions"][0])
-        with fold(self.session, "Residuals", "residuals", unfolded=True), plots():
-            for one in found["signals"]:
-                where = one["signal"]
-                plot({f"{where} measured": one["measured"], "estimated": one["estimated"]}, one["unit"])
-                plot({f"{where} residual": one["residual"]}, one["unit"])
+                    figure(found["scene"])
+                    ui.label(found["scene"]["caption"]).classes("text-xs text-gray-500")
+        with fold(self.session, "Residuals", "residuals", unfolded=True):
+            for one in found["fits"]:
+                figure(one)
         self._predictions()
         if self.session.robot:
             with fold(self.session, "Comparison of friction laws", "ladder"):
                 button("Compare", "compare", self.session.compare)
-                said(self.session.compared)
+                ui.label(self.session.compared).classes("said")
         with fold(self.session, "Summary as text", "summary"):
-            said(found["summary"])
-
-    def _motion(self, parts: dict[str, Any], motion: dict[str, Any]) -> None:
-        """Estimated motion over measured."""
-        times, pose = np.array(motion["t"]), results_stage(parts, motion)
-        player(float(times[0]), float(times[-1]), lambda at: pose(int(np.searchsorted(times[:-1], at))))
-        ui.label("Estimated motion; measured poses are orange.").classes("text-xs text-gray-500")
+            ui.label(found["summary"]).classes("said")
 
     def _predictions(self) -> None:
         session = self.session
         left_out = [name for name, used in session.logs.items() if not used]
-        logs = list(dict.fromkeys([*left_out, *session.folder.logs()]))
+        logs = list(dict.fromkeys([*left_out, *session.folder.listed()]))
         with fold(session, "Prediction of a recording that was left out", "prediction", unfolded=True):
             if not logs:
                 ui.label("No log is in the folder.").classes("text-sm")
@@ -112,10 +98,8 @@ class ResultsStep(Step):
                 box = ui.select(logs, value=session.predicted_log or logs[0], label="Log").classes("w-64")
                 button("Predict", "predict", lambda: session.predict(box.value))
             if session.predicted is not None:
-                said(session.predicted["text"])
-                with plots():
-                    for one in session.predicted["signals"]:
-                        plot({f"{one['signal']} measured": one["measured"], "predicted": one["estimated"]}, one["unit"])
+                ui.label(session.predicted["text"]).classes("said")
+                figure(session.predicted["figure"])
 
     def _exports(self) -> None:
         session = self.session
@@ -126,8 +110,9 @@ class ResultsStep(Step):
                 if session.robot or kind != "robot":
                     button(text, kind, lambda kind=kind: session.export(kind), "outline dense no-caps")
             if session.problem is not None:
-                saved([session.problem.name, *dict.fromkeys(session.written)], session.folder)
+                for name in [session.problem.name, *dict.fromkeys(session.written)]:
+                    path = session.folder.path(name)
+                    link = ui.link(name, "#").classes("text-sm")
+                    link.on("click", lambda path=path: ui.download.content(path.read_bytes(), path.name))
                 where = session.results.relative_to(session.folder.root)
-                ui.label(f"spookid solve {session.problem.name} repeats this answer, here in {where}.").classes(
-                    "text-sm"
-                )
+                ui.label(f"spookid solve {session.problem.name} repeats this answer, here in {where}.")

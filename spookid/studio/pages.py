@@ -20,9 +20,6 @@ from spookid.studio.parts import tagged
 from spookid.studio.session import STEPS, Session
 from spookid.studio.steps import DataStep, RobotStep
 
-_OFTEN = 0.2
-"""Time after which a page looks for what has changed [s]."""
-
 
 def serve(folder: Path, port: int, say: Callable[[str], None]) -> None:
     """Serve the page until the process is interrupted; ``say`` takes its address."""
@@ -61,7 +58,6 @@ def show(session: Session) -> None:
         .state-identified { background: #d9f2dd; } .state-weak { background: #fdf0c8; }
         .state-not { background: #f9d6d5; } .state-fixed { color: #888; }
         .said { white-space: pre; font: 12px monospace; overflow-x: auto; width: 100%; }
-        .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 460px), 1fr)); gap: 4px; }
         .q-uploader__list { min-height: 12px; padding: 4px; } .q-uploader { max-height: 140px; }
         """
     )
@@ -82,21 +78,14 @@ def show(session: Session) -> None:
             with ui.tab_panel(step).classes("p-1 w-full"):
                 steps[step] = kind(session)
     seen = dict(session.versions)
-    stepped = session.step
-
-    def turned(event: object) -> None:
-        session.step = str(panels.value)
-
-    panels.on_value_change(turned)
+    panels.on_value_change(lambda: setattr(session, "step", str(panels.value)))
 
     def follow() -> None:
-        nonlocal stepped
         working.text, refusal.text = session.working or session.fitting, session.error
         spinner.visible = bool(session.working or session.fitting)
         refusal.visible = bool(session.error)
-        if session.step != stepped:
-            stepped = session.step
-            panels.value = tabs.value = stepped
+        if session.step != panels.value:
+            panels.value = tabs.value = session.step
         for step, one in steps.items():
             if session.versions[step] != seen.get(step, 0):
                 seen[step] = session.versions[step]
@@ -107,4 +96,4 @@ def show(session: Session) -> None:
                 one.live()
 
     follow()
-    ui.timer(_OFTEN, follow)
+    ui.timer(0.2, follow)  # [s]

@@ -8,7 +8,7 @@ from typing import Any
 from nicegui import ui
 
 from spookid.studio.choices import FRICTION, Choice, Choices
-from spookid.studio.parts import SMALL, Step, fold, on_change, on_enter, start, tagged
+from spookid.studio.parts import SMALL, Step, fold, on_change, on_enter, tagged
 
 _STATES = {"identified": "identified by the data", "weak": "weakly, or mostly by its prior", "not": "not identifiable"}
 _MOST = 5
@@ -60,7 +60,7 @@ class ParametersStep(Step):
                 if name in kinds:
                     unit = "N m/A" if kinds[name] == "current" else "N m/V"
                     gain = ui.number(f"gain [{unit}], if known", value=choices.gains.get(name)).props("dense")
-                    on_enter(gain, lambda own, n=name: self._choose(gains=_with(choices.gains, n, own)))
+                    on_enter(gain, lambda own, n=name: self._choose(gains={**choices.gains, n: own or 0.0}))
                 else:
                     ui.label()
         with ui.row():
@@ -96,7 +96,7 @@ class ParametersStep(Step):
         ]
         grid = ui.aggrid({"columnDefs": columns, "rowData": shown, "stopEditingWhenCellsLoseFocus": True})
         grid.classes("w-full").style(f"height: {min(60 + 42 * len(shown), 560)}px")
-        grid.on("cellValueChanged", lambda event: start(self._changed(event.args)))
+        grid.on("cellValueChanged", lambda event: self._changed(event.args))
 
     async def _changed(self, event: dict[str, Any]) -> None:
         session, name, text = self.session, event["data"]["name"], str(event["newValue"] or "").strip()
@@ -112,11 +112,6 @@ class ParametersStep(Step):
             else:
                 own = replace(own, prior=None, free_of_prior=True)
         except ValueError:
-            session.refuse(f"{text!r} is no number; give one for {name}")
+            session.error = f"{text!r} is no number; give one for {name}"
         else:
             await self._choose(parameters={**session.choices.parameters, name: own})
-
-
-def _with(gains: Any, name: str, value: float | None) -> dict[str, float]:
-    """Gains with another one, or without it."""
-    return {key: own for key, own in {**gains, name: value}.items() if own}

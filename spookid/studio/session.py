@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -73,43 +75,38 @@ class Session:
         self.written: list[str] = []
         """Names of exported files."""
 
-    def refuse(self, text: str) -> None:
-        """Show why something is not done."""
-        self.error = text
-
-    async def _do(self, what: str, work: Callable[[], Awaitable[None]], *steps: str) -> None:
-        """Work that takes a while and may be refused in a sentence; then steps show what is new."""
+    @asynccontextmanager
+    async def _doing(self, what: str, *steps: str) -> AsyncIterator[None]:
+        """Around work that takes a while and may be refused in a sentence; then steps show what is new."""
         self.working, self.error = what, ""
         try:
-            await work()
+            yield
         except ProblemError as error:
-            self.refuse(str(error))
+            self.error = str(error)
         finally:
             self.working = ""
             self.versions.update([*steps, "Run"])
 
     def _task(self, **more: Any) -> dict[str, Any]:
-        return {"folder": str(self.folder.root), "robot": self.robot, "choices": self.choices.tree, **more}
+        return {"folder": str(self.folder.root), "robot": self.robot, "choices": asdict(self.choices), **more}
 
     # --- robot ---
 
     async def choose_robot(self, name: str, free: bool = False, mend: bool = False) -> None:
         """Take a robot's file of the folder."""
 
-        async def work() -> None:
+        async with self._doing(f"reading {name}", *STEPS):
             self.folder.path(name)
             choices = Choices(free=free, mend=mend)
-            facts = await Job("look_at_robot", self._task(robot=name, choices=choices.tree)).run()
+            facts = await Job("look_at_robot", self._task(robot=name, choices=asdict(choices))).run()
             self._clear()
             self.robot, self.facts, self.choices = name, facts, choices
-
-        await self._do(f"reading {name}", work, *STEPS)
 
     async def choose_shipped(self, name: str, values: dict[str, float]) -> None:
         """Write the file of a mechanism that comes along, with these dimensions, and take it."""
         file, numbers = DIMENSIONS[name][0], {**DIMENSIONS[name][1], **values}
         if bad := [key for key, value in numbers.items() if not (math.isfinite(value) and value > 0)]:
-            self.refuse(f"{bad[0]} is {numbers[bad[0]]:g}; give a number above 0")
+            self.error = f"{bad[0]} is {numbers[bad[0]]:g}; give a number above 0"
             return
         mass, length = numbers.get("mass", 0.0), numbers.get("length", 0.0)
         derived = {"half": length / 2, "inertia": mass * length**2 / 12, "friction": 0.01 * 9.81 * mass * length / 2}
@@ -122,7 +119,8 @@ class Session:
 
     async def add_log(self, name: str) -> None:
         """Read a log of the folder, and propose what its columns are."""
-        await self._do(f"reading {name}", lambda: self._read(name), "Data", "Results")
+        async with self._doing(f"reading {name}", "Data", "Results"):
+            await self._read(name)
         if name in self.logs and not self.error:
             await self.refresh()
 
@@ -148,12 +146,9 @@ class Session:
         """Correct what columns are; where units have changed, the logs are read again."""
         units, self.choices = self.choices.units, replace(self.choices, columns=columns)
         if self.choices.units != units:
-
-            async def work() -> None:
+            async with self._doing("reading the logs again", "Data"):
                 for name in list(self.logs):
                     await self._read(name)
-
-            await self._do("reading the logs again", work, "Data")
         if not self.error:
             await self.refresh()
 
@@ -166,7 +161,8 @@ class Session:
         columns, unit = dict(self.choices.columns), question["evidence"]["unit"]
         for name in self.about(question):
             own = columns.get(name, Column())
-            columns[name] = replace(own, unit=_turned(own.unit) if unit == "-1" else unit)
+            other = own.unit.removeprefix("-").removeprefix("1") if own.unit.startswith("-") else f"-{own.unit or 1}"
+            columns[name] = replace(own, unit=other if unit == "-1" else unit)
         await self._set_columns(columns)
 
     def about(self, question: dict[str, Any]) -> list[str]:
@@ -190,8 +186,7 @@ class Session:
 
     async def open_problem(self, name: str) -> None:
         """Open a problem file, which executes it."""
-
-        async def work() -> None:
+        async with self._doing(f"reading {name}", *STEPS):
             path = self.folder.path(name)
             try:
                 source = path.read_text(encoding="utf-8")
@@ -199,8 +194,6 @@ class Session:
                 raise ProblemError(f"{name} cannot be read ({error}); give a Python file") from None
             self._clear()
             self.source, self.problem, self.opened, self.step = source, path, path, "Parameters"
-
-        await self._do(f"reading {name}", work, *STEPS)
         if self.source is not None:
             await self.refresh()
 
@@ -215,14 +208,15 @@ class Session:
         mine, self.checked, self.questions = self._asked, None, []
         async with self._turn:
             if mine == self._asked:
-                await self._do("checking", self._check, "Parameters", "live")
+                async with self._doing("checking", "Parameters", "live"):
+                    await self._check()
 
     async def _check(self) -> None:
         if self.source is None and not any(self.logs.values()):
             return
         if self.source is None or self.choices != Choices():
             stem = Path(self.robot).stem if self.opened is None else f"{self.opened.stem}_studio"
-            self.problem = self.folder.own(_identifier(stem), ".py", self.name)
+            self.problem = self.folder.own(re.sub(r"\W|^(?=\d)", "_", stem), ".py", self.name)
             self.notices = await self._write(self.problem, self.choices)
 
         def heard(event: Event) -> None:
@@ -235,7 +229,7 @@ class Session:
     async def _write(self, out: Path, choices: Choices, ladder: str = "") -> list[str]:
         """A problem file, and what to say of it."""
         logs = [name for name, used in self.logs.items() if used]
-        task = self._task(choices=choices.tree, source=self.source, logs=logs, out=str(out), ladder=ladder)
+        task = self._task(choices=asdict(choices), source=self.source, logs=logs, out=str(out), ladder=ladder)
         return list(await Job("write", task).run())
 
     # --- fit ---
@@ -261,7 +255,7 @@ class Session:
                 self.result, self.step = result, "Results"
         except ProblemError as error:
             if self.fit is job:
-                self.refuse(str(error))
+                self.error = str(error)
         finally:
             if self.fit is job:
                 self.fit, self.fitting = None, ""
@@ -284,32 +278,25 @@ class Session:
 
     async def predict(self, log: str) -> None:
         """Predict a recording with the estimates."""
-
-        async def work() -> None:
+        async with self._doing(f"predicting {log}", "Results"):
             self.predicted, self.predicted_log = None, log
             task = self._task(problem=str(self.problem), out=str(self.results), log=log)
             self.predicted = await Job("predict", task).run()
 
-        await self._do(f"predicting {log}", work, "Results")
-
     async def compare(self) -> None:
         """Compare friction laws, by a file that the command ``ladder`` repeats."""
-
-        async def work() -> None:
-            assert self.problem is not None
+        assert self.problem is not None
+        async with self._doing("comparing friction laws", "Results"):
             out = self.folder.own(f"{self.problem.stem}_friction", ".py", self.name)
             laws = dict.fromkeys(self.facts["labels"], FRICTION[-1])
             await self._write(out, replace(self.choices, friction=laws), self.problem.stem)
             self.written.append(out.name)
             self.compared = await Job("compare", {"problem": str(out)}).run()
 
-        await self._do("comparing friction laws", work, "Results")
-
     async def export(self, kind: str) -> None:
         """Write the robot's file, a card, draws for simulators or the report, by the commands that do so."""
-
-        async def work() -> None:
-            assert self.problem is not None
+        assert self.problem is not None
+        async with self._doing(f"writing the {kind}", "Results"):
             stem, results = self.problem.stem, str(self.results.relative_to(self.folder.root))
             names = {
                 "robot": (f"{stem}_identified", Path(self.robot).suffix, ["export", results, "--to", self.robot]),
@@ -323,16 +310,3 @@ class Session:
                 words = [*words, "--out", f"{name}{ending}"]
             await command(words, self.folder.root)
             self.written.append(f"{name}{ending}")
-
-        await self._do(f"writing the {kind}", work, "Results")
-
-
-def _turned(unit: str) -> str:
-    """A unit with the other sign."""
-    return unit.removeprefix("-").removeprefix("1") if unit.startswith("-") else f"-{unit or 1}"
-
-
-def _identifier(stem: str) -> str:
-    """A stem that Python can import."""
-    word = "".join(c if c.isalnum() or c == "_" else "_" for c in stem)
-    return word if word.isidentifier() else f"_{word}"

@@ -6,9 +6,9 @@ import numpy as np
 from nicegui import ui
 
 from spookid.studio.choices import ROLES
-from spookid.studio.drawing import robot_stage
+from spookid.studio.drawing import Drawing
 from spookid.studio.folder import PROBLEMS, ROBOTS
-from spookid.studio.parts import SMALL, Step, button, fold, on_change, on_enter, player, plot, plots, tagged
+from spookid.studio.parts import SMALL, Step, button, figure, fold, on_change, on_enter, player, tagged
 from spookid.studio.session import DIMENSIONS
 
 
@@ -27,7 +27,7 @@ class RobotStep(Step):
         with ui.row().classes("w-full items-start"):
             with ui.column().classes("gap-2").style("flex: 1 1 300px; min-width: 280px"):
                 self.dropping("Drop a URDF, xacro or MJCF file", ROBOTS, session.choose_robot)
-                if robots := session.folder.robots():
+                if robots := session.folder.listed(ROBOTS):
                     known = session.robot if session.robot in robots else None
                     box = ui.select(robots, value=known, label="Robot files in the folder").classes("w-full")
                     on_change(tagged(box, "act", "robots"), session.choose_robot)
@@ -35,7 +35,7 @@ class RobotStep(Step):
                     self._shipped()
                 with fold(session, "Open a problem file", "open"):
                     self.dropping("Drop a problem file (.py)", PROBLEMS, self._ask)
-                    if problems := session.folder.problems():
+                    if problems := session.folder.listed(PROBLEMS):
                         box = ui.select(problems, label="Problem files in the folder").classes("w-full")
                         on_change(box, self._ask)
             with ui.column().classes("gap-2").style("flex: 2 1 420px; min-width: 300px"):
@@ -69,27 +69,27 @@ class RobotStep(Step):
     def _drawn(self) -> None:
         session, facts = self.session, self.session.facts
         ui.label(f"{facts['name']}: {len(facts['bodies'])} bodies, {len(facts['joints'])} joints").classes("font-bold")
-        figure, moving = robot_stage(facts)
+        drawing = Drawing(facts)
         sliders: dict[str, ui.slider] = {}
         following: list[bool] = []
 
         def move(name: str, value: float) -> None:
             if following:
                 return
-            moving.values[name] = value
-            figure.pose(moving.poses(name))
+            drawing.values[name] = value
+            drawing.show(name)
             following.append(True)
             for other in sliders.keys() - {name}:
-                sliders[other].value = moving.values[other]
+                sliders[other].value = drawing.values[other]
             following.clear()
 
         with ui.grid(columns="auto 1fr auto").classes("w-full items-center gap-x-3 gap-y-0"):
-            for joint in moving.movable:
+            for joint in drawing.movable:
                 name, lower, upper = joint["name"], joint["lower"], joint["upper"]
                 ui.label(name).classes("text-sm")
-                slider = ui.slider(min=lower, max=upper, step=(upper - lower) / 400, value=moving.values[name])
+                slider = ui.slider(min=lower, max=upper, step=(upper - lower) / 400, value=drawing.values[name])
                 slider.on_value_change(lambda e, name=name: move(name, e.value))
-                slider.set_enabled(name not in moving.followers)
+                slider.set_enabled(name not in drawing.followers)
                 unit = "rad" if joint["kind"] == "hinge" else "m"
                 ui.label().classes("text-xs w-20").bind_text_from(slider, "value", lambda v, u=unit: f"{v:.3f} {u}")
                 sliders[name] = tagged(slider, "joint", name)
@@ -115,7 +115,7 @@ class DataStep(Step):
         with ui.row().classes("w-full items-end"):
             with ui.element("div").style("flex: 1 1 300px"):
                 self.dropping("Drop logs: CSV, MCAP, rosbag, ULog, Parquet, HDF5, MATLAB, NPZ", None, session.add_log)
-            if there := [name for name in session.folder.logs() if name not in session.logs]:
+            if there := [name for name in session.folder.listed() if name not in session.logs]:
                 on_change(ui.select(there, label="Logs in the folder").style("flex: 1 1 240px"), session.add_log)
         for name, fitted in session.logs.items():
             with ui.row().classes("w-full items-center gap-3"):
@@ -127,14 +127,15 @@ class DataStep(Step):
                 ui.label(note).classes(SMALL)
         if session.logs:
             widths = "minmax(90px,auto) 130px 150px 110px minmax(160px,1fr)"
-            outer, table = ui.element("div").classes("w-full overflow-x-auto"), ui.grid(columns=widths)
-            with outer:
-                table.move(outer)
-            with table.classes("items-center gap-x-2 gap-y-0"):
+            with ui.element("div").classes("w-full overflow-x-auto"), ui.grid(columns=widths) as table:
+                table.classes("items-center gap-x-2 gap-y-0")
                 self._columns()
             ui.label("A minus before a unit turns the sign round: -deg, or -1 for SI.").classes(SMALL)
             self._questions("")
-            self._plots()
+            with fold(session, "Plots of all signals", "plots", unfolded=True):
+                for name, read in session.read.items():
+                    ui.label(name).classes("text-sm")
+                    figure(read["figure"])
             self._replay()
 
     def _columns(self) -> None:
@@ -184,23 +185,15 @@ class DataStep(Step):
                         button(text, "yes", lambda one=one: session.answer(one, True), "dense size=sm no-caps")
                     button("No", "no", lambda one=one: session.answer(one, False), "dense flat size=sm no-caps")
 
-    def _plots(self) -> None:
-        columns = self.session.choices.columns
-        with fold(self.session, "Plots of all signals", "plots", unfolded=True), plots():
-            for name, read in self.session.read.items():
-                for signal, data in read["series"].items():
-                    own = columns.get(signal)
-                    plot({f"{name}: {signal}" + (f" ({own.role} of {own.joint})" if own and own.role else ""): data})
-
     def _replay(self) -> None:
         """The mechanism along a log, once somebody wants to see it."""
         session = self.session
         joints = {one["labels"][0]: one["name"] for one in session.facts["joints"] if len(one["labels"]) == 1}
         series = session.read[next(iter(session.logs))]["series"]
         matched = {
-            n: joints[c.joint] for n, c in session.choices.columns.items() if c.role == "position" and n in series
+            name: c.joint for name, c in session.choices.columns.items() if c.role == "position" and c.joint in joints
         }
-        tracks = {joint: np.array([p for p in series[n] if p[1] is not None]).T for n, joint in matched.items()}
+        tracks = {joints[joint]: np.array(series[name]).T for name, joint in matched.items() if name in series}
         if not tracks:
             return
         with fold(session, "Replay", "replay") as box, ui.column().classes("w-full") as inside:
@@ -210,11 +203,11 @@ class DataStep(Step):
             if inside.default_slot.children or not box.value:
                 return
             with inside:
-                figure, moving = robot_stage(session.facts)
+                drawing = Drawing(session.facts)
 
                 def go(at: float) -> None:
-                    moving.values |= {joint: float(np.interp(at, *track)) for joint, track in tracks.items()}
-                    figure.pose(moving.poses())
+                    drawing.values |= {joint: float(np.interp(at, *track)) for joint, track in tracks.items()}
+                    drawing.show()
 
                 player(0.0, max(float(track[0][-1]) for track in tracks.values()), go)
 

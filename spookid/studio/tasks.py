@@ -9,9 +9,12 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from threading import Event
 from typing import Any, TypeAlias
+
+from msgspec import convert
 
 from spookid.assembly.loading import load_file, load_problem
 from spookid.errors import ProblemError
@@ -30,8 +33,6 @@ from spookid.studio.folder import check_named
 
 Task: TypeAlias = dict[str, Any]
 Say: TypeAlias = Callable[[dict[str, Any]], None]
-_SELDOM = 0.1
-"""Least time between two iterations that are reported [s]."""
 
 
 def _confine(folder: Path) -> None:
@@ -50,7 +51,7 @@ def _confine(folder: Path) -> None:
 
 def _robot(task: Task) -> tuple[Robot, Choices]:
     """The robot of a task, and what was chosen; from then on no file outside the folder is opened."""
-    folder, choices = Path(task["folder"]), Choices.of(task["choices"])
+    folder, choices = Path(task["folder"]), convert(task["choices"], Choices)
     _confine(folder)
     check_named(folder, folder / task["robot"])
     return read(folder / task["robot"], free=choices.free, mend=choices.mend), choices
@@ -65,7 +66,11 @@ def read_log(task: Task, say: Say, cancelled: Event) -> Any:
     """A log: its columns, what they probably are, and their series."""
     log, columns = matching.proposed(*_robot(task), Path(task["folder"], task["log"]))
     recording, left_out = matching.readable(log, columns)
-    own = {"columns": Choices(columns=columns).tree["columns"], "left_out": left_out, "units": dict(log.units)}
+    own = {
+        "columns": {name: asdict(one) for name, one in columns.items()},
+        "left_out": left_out,
+        "units": dict(log.units),
+    }
     return {**facts.of_recording(recording, log.notes), **own, "time": log.time, "has_times": log.has_times}
 
 
@@ -75,9 +80,9 @@ def write(task: Task, say: Say, cancelled: Event) -> Any:
     if task["source"] is None:
         text, notices = writing.new(*_robot(task), [Path(task["folder"], name) for name in task["logs"]], out)
     else:
-        text = writing.edited(task["source"], Choices.of(task["choices"]))
+        text = writing.edited(task["source"], convert(task["choices"], Choices))
     if task["ladder"]:
-        text = writing.ladder(text, task["ladder"], halves=len(task["logs"]) < 2)
+        text = writing.ladder(text, task["ladder"])
     out.write_text(text, encoding="utf-8")
     return list(notices)
 
@@ -101,7 +106,7 @@ def solve(task: Task, say: Say, cancelled: Event) -> Any:
     def callback(iteration: Iteration) -> None:
         if cancelled.is_set():
             raise KeyboardInterrupt
-        if time.monotonic() > said[0] + _SELDOM:
+        if time.monotonic() > said[0] + 0.1:  # [s]
             said[0] = time.monotonic()
             values = dict(zip(names, iteration.parameters.tolist(), strict=False))
             say({"event": "iteration", "cost": iteration.total, "values": values})
@@ -115,16 +120,16 @@ def solve(task: Task, say: Say, cancelled: Event) -> Any:
 def predict(task: Task, say: Say, cancelled: Event) -> Any:
     """A recording that was left out: efforts by inverse dynamics, or signals by a simulation with inputs alone."""
     problem, solution = load_problem(task["problem"]), export.load_answer(task["out"], force=False)
-    log = matching.read_with(Path(task["folder"], task["log"]), Choices.of(task["choices"]))
+    log = matching.read_with(Path(task["folder"], task["log"]), convert(task["choices"], Choices))
     recording = recording_of(log, None, problem)
     if any(motor.measured for motor in problem.model.motors):
         found = inverse_dynamics(problem, solution.values, recording)
-        return {"text": str(found), "signals": facts.of_efforts(found)}
+        return {"text": str(found), "figure": facts.of_efforts(found)}
     known = {parameter.name for parameter in problem.parameter_set.declared}
     values = {name: value for name, value in solution.values.items() if name in known}
     simulated = simulate(problem.with_(recordings=[recording], step=problem.step), values)
     text = f"Simulated from the first state of {recording.name} on, with inputs alone."
-    return {"text": text, "signals": facts.of_simulation(problem, recording, simulated)}
+    return {"text": text, "figure": facts.of_simulation(problem, recording, simulated)}
 
 
 def compare(task: Task, say: Say, cancelled: Event) -> Any:

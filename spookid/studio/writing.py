@@ -13,7 +13,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from string import Template
 
 from spookid.errors import ProblemError
 from spookid.robots import Robot
@@ -23,13 +25,15 @@ from spookid.studio.matching import matched_by, read_with
 
 _STRIBECK = (0.3, 100.0)
 """Initial values of the Stribeck effect: share of the Coulomb friction, and ζ [s²/rad² or s²/m²]."""
+_quoted = partial(json.dumps, ensure_ascii=False)
 _TITLE = "# --- chosen in spookid studio ---"
 
 
 def new(robot: Robot, choices: Choices, logs: Sequence[Path], out: Path) -> tuple[str, tuple[str, ...]]:
     """The text of a problem file for a robot and its logs, and what to say of it."""
     first, *others = [read_with(path, choices) for path in logs]
-    made = scaffold(robot, first, out, "spookid studio", choices.gains, matched_by(first, choices.columns))
+    gains = {joint: gain for joint, gain in choices.gains.items() if gain}
+    made = scaffold(robot, first, out, "spookid studio", gains, matched_by(first, choices.columns))
     calls = [
         log.call(replace(made.matched, time=log.time)).replace("(LOG,", f"(HERE / {_quoted(log.path.name)},", 1)
         for log in others
@@ -63,17 +67,13 @@ def edited(text: str, choices: Choices, further: Sequence[str] = ()) -> str:
 
 def parameters(text: str) -> dict[str, ast.Call]:
     """Calls that declare parameters with a name and an initial value that the text shows, by name; of others none."""
-    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
-    named = [(_declared(call), call) for call in calls]
-    counts = Counter(name for name, _ in named)
-    return {name: call for name, call in named if name and counts[name] == 1}
-
-
-def _declared(call: ast.Call) -> str:
-    what = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    first = call.args[0] if call.args else None
-    plain = what == "Parameter" and len(call.args) == 2 and isinstance(first, ast.Constant)
-    return str(first.value) if plain and isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
+    found, counts = dict[str, ast.Call](), Counter[str]()
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Call(ast.Name("Parameter") | ast.Attribute(attr="Parameter"), [ast.Constant(str(name)), _]):
+                found[name] = node
+                counts[name] += 1
+    return {name: call for name, call in found.items() if name and counts[name] == 1}
 
 
 def _with_parameters(text: str, choices: Choices) -> str:
@@ -120,10 +120,6 @@ def _with_laws(text: str, choices: Choices) -> str:
     return text.replace(after, "\n" + "\n".join(lines) + after, 1) if lines else text
 
 
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
-
-
 def _laws(laws: Mapping[str, str], text: str) -> Iterator[str]:
     declared = parameters(text)
     for joint, law in laws.items():
@@ -134,7 +130,8 @@ def _laws(laws: Mapping[str, str], text: str) -> Iterator[str]:
             yield f'del {own}["{"coulomb" if law == FRICTION[1] else "viscous"}"]'
             continue
         share, zeta = _STRIBECK
-        key = _key_of(joint, text)
+        after = text.partition(f"    {_quoted(joint)}: {{")[2]
+        key = after.partition('Parameter("')[2].partition('_viscous"')[0]  # how names of its parameters begin
         call = declared.get(f"{key}_coulomb")
         begin = float(ast.literal_eval(call.args[1])) if call else 1.0
         yield f'{own}["stribeck"] = ('
@@ -143,39 +140,7 @@ def _laws(laws: Mapping[str, str], text: str) -> Iterator[str]:
         yield ")"
 
 
-def _key_of(joint: str, text: str) -> str:
-    """How the names of a joint's parameters begin in a file."""
-    after = text.partition(f"    {_quoted(joint)}: {{")[2]
-    return after.partition('Parameter("')[2].partition('_viscous"')[0]
-
-
-_HALVES = """
-record = whole.recordings[0]
-middle = float(record.t[0] + record.t[-1]) / 2
-parts = record.between(record.t[0], middle), record.between(middle, record.t[-1] + 1.0)
-whole = whole.with_(recordings=[replace(part, name=f"half_{i}") for i, part in enumerate(parts, 1)])"""
-_LADDER = """
-
-# --- friction laws of {name}, from the smallest to the largest ---
-from dataclasses import replace
-
-whole = problem
-del problem{halves}
-names = [parameter.name for parameter in whole.free]
-stribeck = {{name: 0.0 for name in names if name.endswith("_stribeck")}}
-dry = {{name: 0.0 for name in names if name.endswith("_coulomb")}} | stribeck
-slopes = [name for name in names if name.endswith("_zeta")]
-
-
-def without(values):
-    \"\"\"The problem without some friction.\"\"\"
-    return whole.with_(fixed=[*whole.fixed, *values, *slopes], initial={{**whole.initial, **values}})
-
-
-problems = {{"viscous": without(dry), "viscous and Coulomb": without(stribeck), "with Stribeck": whole}}
-"""
-
-
-def ladder(text: str, name: str, halves: bool) -> str:
+def ladder(text: str, name: str) -> str:
     """A file of nested friction laws of one problem, for ``spookid ladder``; one recording is split into halves."""
-    return text.rstrip("\n") + _LADDER.format(name=name, halves=_HALVES if halves else "")
+    laws = Path(__file__).with_name("friction_laws.txt").read_text(encoding="utf-8")
+    return text.rstrip("\n") + Template(laws).substitute(name=name)
