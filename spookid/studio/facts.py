@@ -91,7 +91,7 @@ def of_robot(robot: Robot) -> Facts:
 
 
 def of_problem(problem: Problem) -> Facts:
-    """What a fit will be able to tell of each parameter, linearized at the initial values."""
+    """Identifiability of each parameter before the fit, linearized at the initial values."""
     assembly = assemble(problem)
     told = a_priori(assembly)
     known, last, rows = told.sensitivities, inertia_coordinates(problem), []

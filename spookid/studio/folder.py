@@ -89,7 +89,9 @@ def check_named(root: Path, path: Path, seen: set[Path] | None = None) -> None:
     for name in re.findall(r"""\b(?:file|\w+dir)\s*=\s*["']([^"']*)["']""", text):
         other = path.parent / html.unescape(name)
         if not other.resolve().is_relative_to(root.resolve()):
-            raise ProblemError(f"{path.name} names {name!r}, which lies outside the folder of the studio")
+            raise ProblemError(
+                f"{path.name} names {name!r}, which lies outside the folder of the studio; copy it into that folder"
+            )
         if other.is_file() and other not in seen:
             check_named(root, other, seen)
 

@@ -45,7 +45,7 @@ class Guard:
         await answer(scope, receive, send)
 
     def session(self, cookies: Mapping[str, str]) -> str:
-        """What tells one browser from another; empty before the first visit."""
+        """Identity of a browser; empty before the first visit."""
         return cookies.get(self._session, "")
 
     def _is_token(self, text: str) -> bool:

@@ -38,7 +38,8 @@ class Job:
                 if event.get("event") == "done":
                     return event["result"]
                 if event.get("event") == "refused":
-                    raise ProblemError(event["text"])
+                    why = event["text"]
+                    raise ProblemError(f"{why}")
                 self._heard(event)
         finally:
             if process.returncode is None:
@@ -64,7 +65,6 @@ async def command(words: Sequence[str], folder: Path) -> str:
     )
     said = (await process.communicate())[0].decode(errors="replace").strip()
     if process.returncode:
-        raise ProblemError(
-            said.rpartition("error: ")[2] or f"spookid {words[0]} ended with status {process.returncode}"
-        )
+        why = said.rpartition("error: ")[2] or f"spookid {words[0]} ended with status {process.returncode}"
+        raise ProblemError(f"{why}")
     return said

@@ -12,7 +12,7 @@ from spookid.studio.parts import SMALL, Step, fold, on_change, on_enter, tagged
 
 _STATES = {"identified": "identified by the data", "weak": "weakly, or mostly by its prior", "not": "not identifiable"}
 _MOST = 5
-"""Sentences about weak directions that are shown at once."""
+"""Sentences about unidentifiable combinations that are shown at once."""
 
 
 class ParametersStep(Step):

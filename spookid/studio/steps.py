@@ -103,7 +103,7 @@ class RobotStep(Step):
 
 
 class DataStep(Step):
-    """Logs are dropped; their columns are matched to joints, and questions stand beside them."""
+    """Step in which logs are dropped, their columns are matched to joints, and questions are answered."""
 
     @ui.refreshable_method
     def content(self) -> None:
