@@ -113,7 +113,7 @@ def parts_of(finding: Finding) -> dict[str, str]:
 
 def _in_full(finding: Finding, verbose: bool, width: int) -> str:
     """As lines."""
-    texts = {label: text if verbose else _brief(text) for label, text in parts_of(finding).items()}
+    texts = {label: text if verbose else brief(text) for label, text in parts_of(finding).items()}
     head = f"{finding.severity.upper()} {finding.code}"
     fits = len(f"{head}   {texts.get('', '')}") <= width
     lines = [f"{head}   {texts.pop('')}" if fits and "" in texts else head]
@@ -122,7 +122,7 @@ def _in_full(finding: Finding, verbose: bool, width: int) -> str:
     return "\n".join(lines)
 
 
-def _brief(text: str) -> str:
+def brief(text: str) -> str:
     """A text with the first three names of long lists, and the first two of several statements."""
     names = r"((?:[\w\[\]]+, ){3})((?:[\w\[\]]+, ){3,}[\w\[\]]+)(?=[:;. ])"
     text = re.sub(names, lambda found: f"{found[1]}and {found[2].count(',') + 1} more", text)
@@ -150,7 +150,7 @@ def _estimates(solution: Solution, verbose: bool) -> list[Section]:
         notes.append(f"Standard errors by a block jackknife{more}, up to {ratio} times those of white noise: {names}.")
     if "between" in table.head and table.rows:
         notes.append("between: factor by which standard errors have to grow for the recordings to agree.")
-    return [*sections, ("", [*([table] if table.rows else []), *map(_brief, notes)])]
+    return [*sections, ("", [*([table] if table.rows else []), *map(brief, notes)])]
 
 
 def coordinates(solution: Solution) -> set[str]:

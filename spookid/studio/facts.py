@@ -19,6 +19,7 @@ from spookid.report.interactive import Panel, curve
 from spookid.report.motion import films, scene
 from spookid.report.pictures import BLUE, ORANGE
 from spookid.report.skeleton import upright
+from spookid.report.summary import brief
 from spookid.results.findings import Finding, ranked
 from spookid.results.result import Solution
 from spookid.robots import Robot
@@ -118,7 +119,7 @@ def of_problem(problem: Problem) -> Facts:
 def of_finding(finding: Finding) -> Facts:
     """A warning or question, and what it is about."""
     evidence = {name: value for name, value in finding.evidence.items() if isinstance(value, (str, float, list))}
-    return {name: getattr(finding, name) for name in ("code", "severity", "text")} | {"evidence": evidence}
+    return {"code": finding.code, "severity": finding.severity, "text": brief(finding.text), "evidence": evidence}
 
 
 # --- answers ---
