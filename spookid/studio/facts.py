@@ -88,9 +88,6 @@ def of_robot(robot: Robot) -> Facts:
     }
 
 
-# --- before a fit ---
-
-
 def of_problem(problem: Problem) -> Facts:
     """Identifiability of each parameter before the fit, linearized at the initial values."""
     assembly = assemble(problem)
