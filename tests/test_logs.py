@@ -727,7 +727,7 @@ def test_a_view_instead_of_a_table_is_refused(tmp_path):
     with closing(sqlite3.connect(next(path.glob("*.db3")))) as database, database:
         database.execute("DROP TABLE message_definitions")
         database.execute(f"CREATE VIEW message_definitions AS {endless}")
-    refused(lambda: Recording.from_rosbag(path), "has a view 'message_definitions' in the place of a table", path)
+    refused(lambda: Recording.from_rosbag(path), "has a view 'message_definitions' instead of a table", path)
 
 
 def test_a_text_that_memory_does_not_hold_is_refused(tmp_path, monkeypatch):
