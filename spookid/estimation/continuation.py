@@ -324,8 +324,8 @@ def _if_led(made: Fit, led: Solution | None) -> Fit:
 
 
 def _if_as_good(made: Fit, smooth: Solution) -> Fit:
-    """An answer, which has not converged if the smooth fit that led to it has less than half its cost: where a joint
-    sticks all the time nothing tells what drives it, and any value is stationary."""
+    """Answer that counts as not converged if the preceding smooth fit has less than half its cost: a joint that sticks
+    throughout determines no drive parameter, so that any value is stationary."""
     if made.result.status is not Status.CONVERGED or _excess(made.result, smooth) <= _GROWN - 1:
         return made
     costs = f"the cost is {made.result.cost.total:.4g}, that of smooth friction {smooth.cost.total:.4g}"

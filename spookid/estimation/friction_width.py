@@ -8,8 +8,9 @@ covariance.
 A width makes up for a step that is too long for friction, and then is none of friction. So it is estimated at the
 shortest step of the plan, whose noise and likelihood are reported: with half the step, where that is taken from the
 estimates. Widths are known to a factor of five beforehand, as a prior of their logarithms, for the likelihood is flat
-in those that are sharper than the data resolve, and states hardly follow there. Where the data tell a logarithm with an
-error of more than one, a parabola in the width itself is less than 0.5 lower at zero than at its maximum.
+in those that are sharper than the data resolve, and the states converge slowly there. Where the standard error of a
+logarithm from the data is more than one, a parabola in the width itself is less than 0.5 lower at zero than at its
+maximum.
 """
 
 from __future__ import annotations

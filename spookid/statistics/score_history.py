@@ -317,7 +317,7 @@ class Split:
     @cached_property
     def _gains(self) -> Array:
         """u²/v, twice the gain of the log-likelihood by a change of each parameter, (n,). The scatter of a parameter's
-        own scores is not in it: it tells how sure a change is, not which parameter changed."""
+        own scores is not included: it determines how certain a change is, not which parameter changed."""
         u, v, said = self._terms
         return np.divide(u**2, v, out=np.zeros_like(u), where=said)
 
