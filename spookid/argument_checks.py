@@ -206,7 +206,7 @@ def _wrong(argument: str, value: Any, hint: Any) -> str:
         origin, inner = get_origin(kind), get_args(kind)
         if isinstance(origin, type) and issubclass(origin, Iterable) and not issubclass(origin, (Mapping, np.ndarray)):
             if (Any not in inner and _fits(value, inner[0])) or isinstance(value, ca.SX):
-                return f"is {shown(value)}, but a list is needed: {argument}=[...]"
+                return f"is {shown(value)}, but must be a list: {argument}=[...]"
             if isinstance(value, (list, tuple)) and not (origin is tuple and Ellipsis not in inner):
                 stray = next((one for one in value if not _fits(one, inner[0])), value)
                 return f"holds {shown(stray)}; give {_wanted(hint)}"

@@ -103,7 +103,7 @@ def test_errors_are_those_of_one_process_where_recordings_differ(tmp_path: Path)
         (told,) = (finding.effect for finding in found.findings if finding.code == "fit.recordings")
         assert ("Standard errors follow from the scatter between recordings" in told) is raised is (count == 20)
         (differ,) = (finding for finding in whole.findings if finding.code == "recordings.differ")
-        assert ("The standard errors include it." in differ.effect) is raised
+        assert ("The standard errors include this variation." in differ.effect) is raised
 
 
 def test_given_weights_are_least_squares(tmp_path: Path) -> None:

@@ -257,7 +257,7 @@ def test_times_that_are_dates(tmp_path):
     run = Recording.from_csv(path, time="time")
     assert (run.t.tolist(), run.signals["q"].tolist()) == ([0.0, 0.5, 0.75], [1.5, 2.5, 3.5])
     assert run.notes == (
-        "The times of run.csv are dates. They are converted to seconds since the first one, 2026-01-31 12:00:00.25Z.",
+        "Timestamps of run.csv are dates, converted to seconds since the first date, 2026-01-31 12:00:00.25Z.",
     )
     for last, told in (
         ("2026-02-30 12:00:00Z", "line 4, column 'time': '2026-02-30 12:00:00Z' is no time as 2026"),

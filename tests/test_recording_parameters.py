@@ -210,7 +210,7 @@ def test_refusals():
         Parameter("m", 1.0, per="run")  # type: ignore[arg-type]
     with pytest.raises(ProblemError, match=r"'m' is shared by all recordings; declare it with per=\"recording\""):
         Parameter("m", 1.0).of("empty")
-    with pytest.raises(ProblemError, match=r"initial value -1.0 of 'm_tool\[empty\]' is outside \[0, inf\]"):
+    with pytest.raises(ProblemError, match=r"initial value -1.0 of parameter 'm_tool\[empty\]' is outside its bounds"):
         declared(initial={"m_tool[empty]": -1.0})
 
 

@@ -147,7 +147,7 @@ HOSTILE = {
     "infinity": (ARM.replace('value="2.0"', 'value="inf"'), "give one finite number"),
     "an impossible inertia": (
         ARM.replace('ixx="0.02"', 'ixx="0.2"'),
-        r"urdf:5: link 'upper' has principal moments .*mend",
+        r"urdf:5: link 'upper': principal moments .*mend",
     ),
     "an unknown type": (ARM.replace('"prismatic"', '"screw"'), "has type 'screw'; use one of revolute, continuous"),
     "no axis": (

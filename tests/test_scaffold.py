@@ -101,7 +101,7 @@ def test_from_a_file_and_a_log_to_the_file(solved: Path, tmp_path: Path, capsys:
     assert main(["new", robot, log, "--out", out]) == 0
     told = capsys.readouterr()
     assert "3 joints, 2 positions, 2 of them with a current" in told.out
-    assert "no column for slide: the file fixes these joints at 0" in told.err
+    assert "no column for joints slide: the problem file fixes these at 0" in told.err
     assert "not used: shoulder_vel (a rate)" in told.err
     problem = load_problem(out)
     guesses = {p.name: p.guess for p in problem.parameters}
@@ -328,7 +328,7 @@ def test_inertias_that_no_body_has(tmp_path: Path, capsys: pytest.CaptureFixture
     (tmp_path / "arm.urdf").write_text(ARM.replace('ixx="0.02"', 'ixx="9"'))
     command = ["new", str(tmp_path / "arm.urdf"), "--out", str(tmp_path / "arm.py")]
     assert main(command) == 2
-    assert "mend=True, of commands --mend" in " ".join(capsys.readouterr().err.split())
+    assert "mend=True (option --mend of commands)" in " ".join(capsys.readouterr().err.split())
     assert main([*command, "--mend"]) == 0
     assert "mend=True" in (tmp_path / "arm.py").read_text()
     assert load_problem(str(tmp_path / "arm.py")).model.bodies
@@ -525,7 +525,7 @@ def test_a_joint_with_a_torque_and_no_position_is_held(tmp_path: Path, capsys: p
     out = tmp_path / "arm.py"
     assert main(["new", str(tmp_path / "arm.urdf"), str(log), "--out", str(out)]) == 0
     told = capsys.readouterr().err
-    assert "no column for shoulder, slide: the file fixes these joints at 0" in told
+    assert "no column for joints shoulder, slide: the problem file fixes these at 0" in told
     assert "shoulder_effort (drives shoulder, but no column has its position)" in told
     assert [motor.joint.name for motor in load_problem(out).model.motors] == ["elbow"]
 

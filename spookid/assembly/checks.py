@@ -144,8 +144,8 @@ def welded_findings(problem: Problem, states: Array) -> list[Finding]:
         return []
     names = tuple(joint.name for joint in JointCoordinates(model).cut)
     effect = (
-        f"The mechanism has no degree of freedom: the loops closed by {', '.join(map(repr, names))} fix all bodies. "
-        "Only the compliance of the joints allows motion."
+        f"The mechanism has no degree of freedom: the loops of joints {', '.join(map(repr, names))} lock all bodies. "
+        "Only compliant joints allow motion."
     )
     return [Finding("mechanism.immobile", names, effect=effect, advice="Leave a joint out, or correct its axes.")]
 
@@ -226,7 +226,7 @@ def given_inertias(model: Model) -> Iterator[Finding]:
     """
     for body in model.bodies:
         if is_constant(body.inertia) and (wrong := impossible(ca.DM(body.inertia).full())):
-            effect = f"The inertia given for body {body.name!r} ({body.place}) is not physical: it {wrong}."
+            effect = f"The inertia of body {body.name!r}, declared at {body.place}, is not physical: {wrong}."
             advice = "Correct it if the body turns about that axis."
             yield Finding("inertia.unphysical", (body.name,), effect=effect, advice=advice)
 
@@ -315,7 +315,7 @@ def setup_findings(problem: Problem, sampled: Sequence[SampledRecording]) -> tup
 def _rigid(problem: Problem) -> list[Finding]:
     """That joints are not as compliant as declared, in a stepper whose joints are rigid."""
     soft = tuple(problem.stepper.stiffened(problem.model))
-    effect = f"Joints are rigid in this stepper: compliance and damping of {', '.join(soft)} are ignored."
+    effect = f"This stepper has rigid joints: it ignores the compliance and damping of joints {', '.join(soft)}."
     return [Finding("stepper.rigid", soft, effect=effect)] if soft else []
 
 
@@ -323,10 +323,10 @@ def step_chosen(problem: Problem) -> list[Finding]:
     """That the step is the motion's, if it is."""
     if problem.step != problem.bandwidth_step:
         return []
-    taken = ", taken from the estimates by a fit with half of it, whose samples and residuals are shown"
+    taken = ", removed from the estimates by a fit with half the step, whose samples and residuals are shown"
     effect = (
-        f"The step of {problem.step:g} s follows from the bandwidth of the motion: its discretization error is "
-        f"{100 * SHARE:g} % of the efforts{taken if problem.corrects else ''}. Set step= for another one."
+        f"The time step {problem.step:g} s follows from the bandwidth of the motion: its discretization error is "
+        f"{100 * SHARE:g} % of the efforts{taken if problem.corrects else ''}. Set step= to change the step."
     )
     return [Finding("step.chosen", evidence={"step": problem.step}, effect=effect)]
 
@@ -335,8 +335,8 @@ def _uncorrected(problem: Problem) -> list[Finding]:
     """That estimates are not those of continuous time although they were asked for."""
     asked = problem.estimates_noise and EXTRAPOLATED not in problem.stepper.refuses and problem.step_correction
     effect = (
-        f"With {uncorrected(problem)} the estimates are not extrapolated: they contain the discretization error of "
-        f"the step h = {problem.step:g} s. Solve with a smaller step to see how large it is."
+        f"A model with {uncorrected(problem)} allows no extrapolation to step zero: estimates contain the "
+        f"discretization error of the step h = {problem.step:g} s. A smaller step shows how large this error is."
     )
     return [Finding("step.uncorrected", (), {"step": problem.step}, effect)] if asked and uncorrected(problem) else []
 

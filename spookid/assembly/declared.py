@@ -143,7 +143,7 @@ def _check_names(problem: Problem) -> None:
         finite = isinstance(value, Real) and math.isfinite(value)
         fixed = {name, problem.parameter_set.declared_names.get(name)} & set(problem.fixed)
         if not (finite and (fixed or p.lower <= value <= p.upper)):
-            where = f"initial value {value!r} of {name!r} is outside [{p.lower:g}, {p.upper:g}]"
+            where = f"initial value {value!r} of parameter {name!r} is outside its bounds [{p.lower:g}, {p.upper:g}]"
             raise ProblemError(f"{problem.what}: {where}; move it, or the bounds")
 
 

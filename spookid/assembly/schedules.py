@@ -158,7 +158,7 @@ def unsettled_findings(model: Model) -> list[Finding]:
     """Of a fit that did not converge: a schedule may be the cause."""
     contacts = model.holding.contacts
     names = ", ".join(f"{contact.kind} {contact.name!r}" for contact in contacts)
-    effect = f"The fit did not converge. {names} may have been open at times when the schedule declares contact."
+    effect = f"The fit did not converge. The schedule may declare contact at times when {names} was open."
     return [Finding("contacts.unsettled", tuple(contact.name for contact in contacts), effect=effect)] if names else []
 
 

@@ -39,7 +39,7 @@ def verify(arguments: Namespace, interruption: Interruption) -> Exit:
     known = Card.load(arguments.card)
     source = arguments.problem or known.source
     if not source or not Path(source.partition("::")[0]).is_file():
-        raise ProblemError(f"the problem file {source!r} of {arguments.card} is not there; name it with --problem FILE")
+        raise ProblemError(f"card {arguments.card}: problem file {source!r} does not exist; give --problem FILE")
     problem = load_problem(source)
     log = opened(Path(arguments.log), dict(arguments.units), arguments.topics)
     recording = recording_of(log, arguments.time, problem, told=terminal.complain)

@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     for word in words:
         if not is_text(word):
-            terminal.complain(f"error: the argument {word!r} contains unprintable characters; remove them")
+            terminal.complain(f"error: the command-line argument {word!r} contains unprintable characters; remove them")
             return WRONG_INPUT
     arguments = commands_parser(next((word for word in words if word in COMMANDS), "")).parse_args(words)
     before = gc.get_threshold()

@@ -50,7 +50,7 @@ def new(arguments: Namespace, interruption: Interruption) -> Exit:
     what = f"{len(matched.positions)} positions" if log else "no log yet"
     driven = f", {len(matched.efforts)} of them with a {matched.effort}" if log and matched.efforts else ""
     driven += f", {len(matched.commands)} of them with commands of a servo" if log and matched.commands else ""
-    terminal.say(f"Written to {out}: {len(robot.bodies)} bodies, {len(robot.joints)} joints, {what}{driven}")
+    terminal.say(f"Problem file {out} has {len(robot.bodies)} bodies, {len(robot.joints)} joints, {what}{driven}")
     for notice in [*made.notices, *_complaints(made.held, dict(matched.unused))]:
         terminal.complain(notice)
     return Exit.DONE
@@ -87,7 +87,7 @@ def _asked(arguments: Namespace) -> str:
 def _complaints(held: tuple[str, ...], unused: dict[str, str]) -> list[str]:
     told = []
     if held:
-        told.append(f"the log has no column for {', '.join(held)}: the file fixes these joints at 0")
+        told.append(f"the log has no column for joints {', '.join(held)}: the problem file fixes these at 0")
     if unused:
         told.append(f"not used: {', '.join(f'{column} ({reason})' for column, reason in unused.items())}")
     return told
@@ -113,7 +113,7 @@ def export(arguments: Namespace, interruption: Interruption) -> Exit:
         return Exit.DONE
     robot = _robot(arguments, arguments.to)
     beside = write(robot, out, result, drives if robot.source.format == "MJCF" else ())
-    terminal.say(f"Written to {out}; standard errors and covariance are in {beside}")
+    terminal.say(f"Robot file written to {out}; standard errors and covariance are in file {beside}")
     bodies = result.mechanism.bodies if result.mechanism else ()
     others = [body.name for body in bodies if body.name not in robot.description.links]
     if others:
@@ -122,7 +122,7 @@ def export(arguments: Namespace, interruption: Interruption) -> Exit:
         compared = compare(robot, result, problem=problem_of(result), replays=False)
         terminal.say(f"\n{as_text(compared.blocks()[1:], terminal.columns())}")
     except ProblemError as error:
-        terminal.complain(f"no comparison of predicted torques with the log: {error}")
+        terminal.complain(f"predicted torques cannot be compared with the log: {error}")
     return Exit.DONE
 
 

@@ -296,7 +296,7 @@ def _failed(run: Run, key: str, error: BaseException) -> Exit:
         terminal.complain(f"error: {f'{key}: ' if run.file.several else ''}{error}")
     elif isinstance(error, MemoryError):
         size = str(error) or "memory ran out"
-        terminal.complain(f"error: {key}: {size}; take a larger step or a shorter duration")
+        terminal.complain(f"error: problem {key}: {size}; choose a larger time step or a shorter duration")
     else:
         raise error
     return Exit.WRONG_INPUT

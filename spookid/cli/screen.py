@@ -176,7 +176,7 @@ class LogRows:
             self._count(_BLIND, row, f"{blind!r} is missing, {since}")
             return None
         if row.t < window[0]:
-            stamps = f"its timestamp is {quantity(window[1] - row.t, 's')} earlier than that of a previous row"
+            stamps = f"the timestamp is {quantity(window[1] - row.t, 's')} earlier than the timestamp of a previous row"
             self._count(_LATE, row, f"{stamps}; rows that come so late are left out")
             return None
         if next(iter(self._seen), np.inf) < window[0]:
@@ -203,7 +203,7 @@ class LogRows:
         self._count(
             _REPEATED,
             row,
-            f"it has the same time {row.t:.12g} s as an earlier row; the first sample of each signal is used",
+            f"the row has the same time {row.t:.12g} s as an earlier row; the first sample of each signal is used",
         )
 
     def _count(self, kind: str, row: Row, sentence: str) -> None:

@@ -157,8 +157,8 @@ class _Watch:
             raise KeyboardInterrupt
         if solution.status is not Status.CONVERGED:
             raise ProblemError(
-                f"the first {length} of {self._log.path} cannot be fitted ({solution.message}); extend them with "
-                "--warm-up, or better initial values with --set"
+                f"the fit to the first {length} of log {self._log.path} failed ({solution.message}); give a "
+                "longer --warm-up, or better initial values with --set"
             )
         window = {"window": _STEPS} if self._arguments.window is None else {"seconds": self._arguments.window}
         monitor = Monitor(
@@ -208,12 +208,12 @@ class _Watch:
         self._run.interruption.kept()
         self._keep(monitor)
         if monitor is None:
-            terminal.complain(f"interrupted before the first seconds of {self._log.path} were fitted")
+            terminal.complain(f"interrupted before the first seconds of log {self._log.path} were fitted")
         elif self._arguments.save is None:
             terminal.complain(f"interrupted after {counted(self._rows, 'row')}")
         else:
             terminal.complain(
-                f"interrupted after {counted(self._rows, 'row')}; --resume {self._arguments.save} continues from here"
+                f"interrupted after {counted(self._rows, 'row')}; to continue, give --resume {self._arguments.save}"
             )
         return Exit.INTERRUPTED
 

@@ -61,9 +61,9 @@ def samples_of(recording: Recording, inputs: Sequence[Input], grid: Grid) -> lis
         samples.append((t, known))
         if t[0] > grid.start + slack(recording, grid.step):
             raise ProblemError(
-                f"recording {recording.name!r}: input {one.signal!r} has no value at or before the first step at "
-                f"{grid.start:.12g} s, only from {t[0]:.12g} s on; give its first sample a value, or start the "
-                "recording there"
+                f"recording {recording.name!r}: input {one.signal!r} has no value at or before the first time step at "
+                f"{grid.start:.12g} s; its first value is at {t[0]:.12g} s; add a value at the first step, or start "
+                "the recording at the first value"
             )
     return samples
 
@@ -132,9 +132,9 @@ def band_limited(t: FloatArray, known: FloatArray, signal: str) -> tuple[FloatAr
     steps = np.diff(t)
     if len(t) <= _REACH or np.ptp(steps) > _UNEVEN * np.mean(steps):
         raise ProblemError(
-            f"input {signal!r} has hold 'band', which needs more than {_REACH} samples at equal intervals; it has "
-            f"{len(t)}, {np.min(steps, initial=np.inf):.4g} to {np.max(steps, initial=0.0):.4g} s apart; resample it, "
-            "or use hold 'linear'"
+            f"hold 'band' of input {signal!r} needs more than {_REACH} samples at equal intervals; the input has "
+            f"{len(t)} samples, {np.min(steps, initial=np.inf):.4g} to {np.max(steps, initial=0.0):.4g} s apart; "
+            "resample the input, or use hold 'linear'"
         )
     # Beyond its ends it is continued as its mirror image at the first and last sample.
     before, after = 2 * known[0] - known[_REACH:0:-1], 2 * known[-1] - known[-2 : -_REACH - 2 : -1]

@@ -81,7 +81,7 @@ class Recording(Tabular, Readable, metaclass=Checked):
         }
         self.__dict__.update(known)  # of a frozen recording, while it is made
         if self.q is not None and self.v is not None and self.q.shape[1] != self.v.shape[1]:
-            bodies = f"q has {self.q.shape[1]} bodies and v has {self.v.shape[1]}"
+            bodies = f"poses q are of {self.q.shape[1]} bodies and velocities v of {self.v.shape[1]}"
             raise ProblemError(f"{place}: {bodies}; give both the same")
 
     def __repr__(self) -> str:
@@ -137,7 +137,7 @@ class Recording(Tabular, Readable, metaclass=Checked):
             return self.signals[name]
         except KeyError:
             raise ProblemError(
-                f"recording {self.name!r} has no signal {name!r}; it has {listing(self.signals)}"
+                f"recording {self.name!r} has no signal {name!r}; its signals are {listing(self.signals)}"
             ) from None
 
     def with_signals(self, **arrays: Any) -> Recording:
@@ -155,8 +155,8 @@ class Recording(Tabular, Readable, metaclass=Checked):
         count = np.count_nonzero(keep)
         if count < 2:
             raise ProblemError(
-                f"recording {self.name!r} has {count} samples with {start:.12g} s <= t < {stop:.12g} s, fewer "
-                f"than 2; it lasts from {self.t[0]:.12g} s to {self.t[-1]:.12g} s"
+                f"recording {self.name!r} has {count} samples with {start:.12g} s <= t < {stop:.12g} s, fewer than "
+                f"2; the recording lasts from {self.t[0]:.12g} s to {self.t[-1]:.12g} s"
             )
         before = dict(self.before)
         for name, values in self.signals.items():

@@ -40,12 +40,12 @@ class Grid:
 def grid(recording: Recording, step: float) -> Grid:
     """Make the grid of a recording: N = floor((t_end − t_0)/h + 1e-6) + 1 steps."""
     if not (math.isfinite(step) and step > 0):
-        raise ProblemError(f"step is {step!r}; give a positive number of seconds")
+        raise ProblemError(f"the time step is {step!r}; give a positive number of seconds")
     start, stop = float(recording.t[0]), float(recording.t[-1])
     count = math.floor((stop - start + slack(recording, step)) / step) + 1
     if count < 3:
         raise ProblemError(
-            f"recording {recording.name!r} lasts {stop - start:g} s, less than two steps of {step:g} s; "
+            f"recording {recording.name!r} lasts {stop - start:g} s, less than two time steps of {step:g} s; "
             "take a longer recording or a smaller step"
         )
     return limited(Grid(start=start, step=step, count=count))
@@ -97,7 +97,7 @@ def smoothed(recording: Recording, signal: str, grid: Grid, *, period: float | N
     coarser where it would exceed about a million points. A zero-phase Butterworth filter (paper, section 4.4) follows.
     """
     if not cutoff > 0:
-        raise ProblemError(f"cutoff is {cutoff!r}; give a positive frequency in Hz")
+        raise ProblemError(f"the cutoff frequency is {cutoff!r}; give a positive number in Hz")
     known_t, known = finite_samples(recording, signal)
     if period is not None:
         known = np.unwrap(known, period=period)

@@ -140,19 +140,19 @@ def disagreements(
         }
     included = any(one.raised > 1 for one in found.values())
     effect = (
-        "Estimates of single recordings differ by more than their standard errors explain. To agree, the errors would "
-        f"have to grow: {', '.join(words)}."
+        "Estimates from single recordings differ by more than their standard errors explain. These would have to "
+        f"be larger, for {', '.join(words)}."
     )
     if included:
         effect = (
-            f"Recordings differ by more than they scatter within, by these factors: {', '.join(words)}. The standard "
-            "errors include it."
+            f"Estimates vary more between recordings than within a recording: {', '.join(words)}. The standard errors "
+            "include this variation."
         )
     first, one = next(iter(apart.items()))
     prior = f"({number(estimates[first] + one.mean, 3)}, {number(one.spread, 2)})"
     advice = (
-        f'If {first} changes from recording to recording, declare Parameter("{first}", ..., per="recording"), with '
-        f"prior={prior} for a common mean, and the spread found here."
+        f'If parameter {first} differs between recordings, declare Parameter("{first}", ..., per="recording"), with '
+        f"prior={prior}: the mean and the spread of these estimates."
     )
     advice += "" if included else " Otherwise multiply the errors by these factors."
     return [Finding("recordings.differ", tuple(evidence), evidence, effect, advice=advice)]

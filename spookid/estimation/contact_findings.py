@@ -69,12 +69,12 @@ def contact_findings(assembly: Assembly, point: Point) -> list[Finding]:
             )
             evidence = {"share_below": share, "median_depth": depth}
         elif every.min() > far + reach:
-            where = f"no sample comes nearer to the plane than {quantity(float(every.min()), 'm', 2)}"
+            where = f"in all samples the distance to the plane is at least {quantity(float(every.min()), 'm', 2)}"
             evidence = {"nearest": float(every.min())}
         else:
             continue
         subject = tuple(contacts[i].name for i in own)
-        effect = f"Contacts and their plane do not meet: {', '.join(subject)}: {where}."
+        effect = f"The points of contacts {', '.join(subject)} do not reach their plane: {where}."
         asked = "Is its height right?", "It may be a parameter."
         found.append(Finding("contacts.plane", subject, evidence, effect, *asked))
     return found
@@ -108,12 +108,12 @@ def _impacts(assembly: Assembly, point: Point, chain: int) -> list[Finding]:
         if before[2] >= 0 or after[2] - before[2] <= 0:
             says = "the motion does not run into the plane there; is the time right, and z of on?"
         elif abs(at - scheduled) >= FAR:
-            says = f"the jump of the motion is more than {FAR:g} steps of {grid.step:g} s away from the schedule."
+            says = f"the velocity jumps more than {FAR:g} steps of {grid.step:g} s away from the scheduled time."
         elif impact.rubs and before[:2] @ after[:2] < 0:
             slips = " to ".join(f"{np.linalg.norm(v[:2]):.2g}" for v in (before, after))
             says = (
-                f"the slip turns around, from {slips} m/s back, which friction cannot do: either the point "
-                "sticks or rolls (friction=math.inf), or joints set where it goes (friction=0)."
+                f"the slip velocity is reversed, from {slips} m/s, which friction cannot do: either the point "
+                "sticks or rolls (friction=math.inf), or joints guide the point (friction=0)."
             )
         if says:
             told.append(_finding(impact.name, f"{what}: {says}", {"time": float(time)}))
@@ -242,8 +242,8 @@ def sliding_findings(
     if not told:
         return []
     effect = (
-        f"The direction of sliding is not known of: {'; '.join(told)}. Dry friction then comes out too large and "
-        "viscous friction too small, by up to about a standard error in the mean."
+        f"The sliding direction of these joints is uncertain: {'; '.join(told)}. The estimate of dry friction is then "
+        "too large and of viscous friction too small, by up to about one standard error on average."
     )
     advice = "Sensors that measure rates better help most; a longer step reduces it."
     return [Finding("friction.direction-unknown", tuple(evidence), evidence, effect, advice=advice)]

@@ -219,7 +219,7 @@ def _named(work: Work) -> None:
         return
     problem, noise = work.problem, work.noise
     if noise is not None and noise.status is not Status.CONVERGED:
-        effect = f"The noise is from a fit with smooth friction that did not converge: {noise.detail}."
+        effect = f"The noise is estimated by a fit with smooth friction, which did not converge: {noise.detail}."
         work.fit = _with(work.fit, Finding("noise.not-converged", effect=effect, advice="Raise max_iterations."))
     named = {"backend": work.solver.name, "stepper": problem.stepper.name, "friction": problem.friction}
     work.fit = work.fit.with_(**named)
@@ -328,7 +328,7 @@ def _if_as_good(made: Fit, smooth: Solution) -> Fit:
     throughout determines no drive parameter, so that any value is stationary."""
     if made.result.status is not Status.CONVERGED or _excess(made.result, smooth) <= _GROWN - 1:
         return made
-    costs = f"the cost is {made.result.cost.total:.4g}, that of smooth friction {smooth.cost.total:.4g}"
+    costs = f"the cost is {made.result.cost.total:.4g}, with smooth friction only {smooth.cost.total:.4g}"
     return made.with_(status=Status.STALLED, detail=f"{costs}; take a smaller step, or friction 'smooth'")
 
 
@@ -368,7 +368,7 @@ def _compared(work: Work, problem: Problem, lead: Solution, sharpness: float) ->
     cost, smooth = best.result.cost.total, lead.cost.total
     worse = best.result.status is not Status.CONVERGED or _excess(best.result, lead) > _WORSE
     if worse and cost > smooth and lead.status is Status.CONVERGED:
-        effect = f"A fit with narrow smooth friction has a lower cost ({smooth:.4g}) than this one ({cost:.4g})."
+        effect = f"A fit with narrow smooth friction has a lower cost ({smooth:.4g}) than this fit ({cost:.4g})."
         cause = "What sticks has several minima, and a step resolves it less."
         advice, evidence = "Take a smaller step, or friction 'smooth'.", {"cost": cost, "smooth_cost": smooth}
         work.fit = _with(work.fit, Finding("friction.smooth-better", (), evidence, effect, cause, advice))

@@ -192,13 +192,13 @@ def followed_findings(noise: Sequence[Noise], motion: Sequence[Trajectory]) -> l
     if found:
         each = "its sensor" if len(found) == 1 else "each sensor"
         said = f"The estimated motion follows {', '.join(found)} exactly"
-        effect = f"{said}: no noise was found there, and what the samples err by counts as motion."
-        advice = f"If the sensor has noise, give {each} its known sigma, or use a longer step."
+        effect = f"{said}: their estimated noise is zero, and measurement errors appear as motion."
+        advice = f"If the sensor has noise, give {each} the known standard deviation sigma=, or use a longer step."
         told.append(Finding("sensors.overfitted", tuple(found), {}, effect, advice=advice))
     if efforts:
         effect = (
-            f"The noise of {', '.join(efforts)} is not identifiable and is estimated as zero: other efforts or process "
-            "noise can explain it as well. Standard errors assume that it is zero."
+            f"The noise of efforts {', '.join(efforts)} is not identifiable and set to zero: noise of other efforts or "
+            "process noise explains the residuals as well. Standard errors assume that this noise is zero."
         )
         advice = "Declare JointTorque or JointForce with the sigma that is known of it."
         told.append(Finding("sensors.overfitted", tuple(efforts), {}, effect, advice=advice))

@@ -103,8 +103,8 @@ def with_choice(choice: Choice, first: Fit, solution: Solution) -> Solution:
         if choice.differing:
             differing = _listed(choice.differing)
             effect = (
-                f"Fits with estimated process noise and with deterministic dynamics disagree on {differing}: an "
-                "unmodelled effect is not white noise."
+                f"Fits with estimated process noise and with deterministic dynamics disagree on parameters "
+                f"{differing}: an unmodelled effect is not white noise."
             )
             advice = "Take half the step; if this stays, look at the residuals."
             evidence = {"standard_errors": dict(choice.differing)}
@@ -201,9 +201,7 @@ def choice_by(names: tuple[str, ...], verdict: HausmanTest) -> Choice:
         differing = {name: sigma for name, sigma, differs in pairs if differs}
         return Choice("noise", f"deterministic dynamics differ on {_listed(differing)}", differing)
     if verdict.replaces:
-        words = (
-            f"a fit with estimated process noise agrees, and its standard errors are {verdict.gain:.2g} times as large"
-        )
+        words = f"a fit with estimated process noise agrees, with standard errors {verdict.gain:.2g} times as large"
         return Choice("hard", f"{words} as these, which include possible process noise")
     return Choice(
         "noise",

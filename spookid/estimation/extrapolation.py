@@ -174,7 +174,7 @@ def step_added(coarse: Fit, fine: Fit) -> Array:
 
 def missed(step: float) -> Finding:
     """That estimates still are those of the step."""
-    said = f"The estimates contain the discretization error of the step of {step:g} s"
+    said = f"The estimates contain the discretization error of the time step {step:g} s"
     effect = f"{said}: the fit with steps half as long, which would take it from them, did not converge."
     return Finding("step.error", (), {"step": step}, effect, advice="Take a smaller step.")
 
@@ -247,6 +247,6 @@ def _findings(step: float, parameters: dict[str, Estimate]) -> list[Finding]:
         return []
     amounts = ", ".join(f"{e.name} {e.step_error:+.2g} {e.unit}".rstrip() for e in large)
     evidence = {"step": step, "step_errors": {e.name: e.step_error for e in large}}
-    said = f"Estimates are extrapolated to step zero from fits with steps of {step:g} and {step / 2:g} s"
+    said = f"Estimates are extrapolated to time step zero from fits with steps of {step:g} and {step / 2:g} s"
     effect, advice = f"{said}; the longer one would have added {amounts}.", "There is nothing to do."
     return [Finding("step.extrapolated", tuple(e.name for e in large), evidence, effect, advice=advice)]

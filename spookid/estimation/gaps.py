@@ -199,14 +199,14 @@ def _judged(
     if held.status is Status.CONVERGED and more <= special.chdtri(ties, sure):
         return answer
     places = [
-        f"from {number(low)} to {number(high)} s of {problem.recordings[i].name}"
+        f"recording {problem.recordings[i].name} from {number(low)} to {number(high)} s"
         for i, own in spans.items()
         for low, high in own
     ]
     names, evidence = (problem.recordings[i].name for i in spans), {"cost": held.cost.total, "parts": parts.cost.total}
     effect = (
-        f"A recording is inconsistent across its gaps, {'; '.join(places)}: with the noise of the parts between "
-        f"them, one fit of all parts costs {number(held.cost.total, 4)}, and separate fits cost "
+        f"The parts of a recording before and after a gap disagree ({'; '.join(places)}): with equal noise standard "
+        f"deviations, a common fit of all parts has cost {number(held.cost.total, 4)}, and separate fits have "
         f"{number(parts.cost.total, 4)}."
     )
     cause = "Either the motion across a gap was not found, or the model does not hold all along."

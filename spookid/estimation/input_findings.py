@@ -40,10 +40,10 @@ def hold_findings(assembly: Assembly, point: Point, condensed: Condensed | None,
         if large:
             listed = ", ".join(f"{name} {number(ratio, 2)}" for name, ratio in large.items())
             effect = (
-                f"Input {one.signal} is interpolated between its samples with hold {one.hold!r}. With {other!r} the "
-                f"estimates would change, in standard errors: {listed}."
+                f"Input {one.signal} is interpolated between its samples with hold {one.hold!r}. With hold {other!r}, "
+                f"estimates would change by these multiples of their standard errors: {listed}."
             )
-            advice = f"Give the motor the correct hold, or record {one.signal} at a higher rate."
+            advice = f"Give the motor the correct hold, or record input {one.signal} at a higher rate."
             cause = f"{one.signal} changes fast against its sampling rate."
             found.append(
                 Finding("input.between-samples", tuple(large), {"standard_errors": large}, effect, cause, advice)

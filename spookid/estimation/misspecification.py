@@ -70,11 +70,11 @@ def misfit_findings(
         moved = [f"{_listed(of_fit.effects(one))}{f' ({i})' * (len(warned) > 1)}" for i, one in enumerate(warned, 1)]
         effect = f"The residuals are not noise: {_causes(warned)}."
         shifts = f"estimates would change by about {'; '.join(moved)} standard errors."
-        advice = f"Declare this effect in the model, or rule it out: with it, {shifts}"
+        advice = f"Declare this effect in the model, or rule it out: with this effect, {shifts}"
         told += [Finding("residuals.autocorrelated", (), _evidence(of_fit, warned), effect, advice=advice)]
     if noted:
         effect = f"Tests of the residuals find only small effects: {_causes(noted)}."
-        advice = "With it in the model, no estimate would move by a standard error."
+        advice = "With these effects in the model, no estimate would change by a standard error."
         told += [Finding("residuals.no-effect", (), _evidence(of_fit, noted), effect, advice=advice)]
     return told
 

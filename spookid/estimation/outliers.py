@@ -230,6 +230,6 @@ def _told(named: Sequence[Outlier], problem: Problem, most: int = 6) -> Finding:
         fate = "left out" if own[0].left_out else "given little weight by its loss"
         parts.append(f"{counted(len(own), 'sample')} of {signal}{where} {fate}, at {', '.join(times)}{more} s")
     remedy = 'Declare blows as Contact or Impact; loss="linear" of a sensor keeps all of its samples.'
-    effect = f"Outliers, more than {OFF:g} noise standard deviations from the fit: {'; '.join(parts)}."
+    effect = f"Outliers are more than {OFF:g} noise standard deviations from the fit: {'; '.join(parts)}."
     advice = remedy if any(one.left_out for one in named) else ""
     return Finding("samples.outliers", tuple(counts), {"samples": counts}, effect, advice=advice)

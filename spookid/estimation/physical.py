@@ -205,7 +205,7 @@ def mass_findings(problem: Problem, values: Mapping[str, float], gone: float = 1
         if not free.isdisjoint(p.name for p in parameters_in([body.mass], body.name)):
             guessed, found = (float(substitute(body.mass, of)[0]) for of in (problem.guess, values))
             if 0 <= found < gone * guessed:
-                what = f"the mass of body {body.name!r} is {found:.2g} kg, and its initial value is {guessed:.3g} kg"
+                what = f"body {body.name!r} has mass {found:.2g} kg, and its initial value is {guessed:.3g} kg"
                 cause = "The fit has most likely ended at another minimum than the true one."
                 advice, evidence = "Begin elsewhere, or give the mass a prior.", {"mass": found, "initial": guessed}
                 yield Finding("mass.vanished", (body.name,), evidence, f"A mass has vanished: {what}.", cause, advice)

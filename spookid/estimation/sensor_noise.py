@@ -48,12 +48,10 @@ class Correlated:
         """What a user should know."""
         evidence = {"correlation_times": dict(self.times), "log_likelihood": self.gain}
         several = "sensors" if len(self.times) > 1 else "the sensor"
-        listed = ", ".join(f"of {signal} over {1000 * tau:.3g} ms" for signal, tau in self.times.items())
-        effect = (
-            f"The measurement noise of {several} is correlated in time: {listed} (log-likelihood {self.gain:+.0f})."
-        )
+        listed = ", ".join(f"signal {signal} over {1000 * tau:.3g} ms" for signal, tau in self.times.items())
+        effect = f"The noise of {several} is autocorrelated: {listed} (log-likelihood {self.gain:+.0f})."
         least = min(self.times.values())
-        advice = f"Give the sensor correlation_time={least:.2g}, or a Parameter to estimate it."
+        advice = f"Give the sensor correlation_time={least:.2g}, or a Parameter to estimate this time."
         return Finding("noise.correlated", tuple(self.times), evidence, effect, advice=advice)
 
 

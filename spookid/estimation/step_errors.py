@@ -200,9 +200,9 @@ def step_error_findings(assembly: Assembly, point: Point, known: Sensitivities, 
     finer = "a smaller one" if order > 1 else "a smaller one or the stepper Variational()"
     evidence = {name: {"step_error": size, "std_err": error} for name, (size, error) in off.items()}
     effect = (
-        f"The time step of {assembly.problem.step:g} s makes {' and '.join(sides)}, to leading "
-        f"order{', a rough guide here' if rough else ''}. Standard errors do not include this bias; brackets give it "
-        "in standard errors."
+        f"The time step of {assembly.problem.step:g} s makes estimates {' and '.join(sides)}, to leading "
+        f"order{', a rough guide here' if rough else ''}. Standard errors do not include this bias; the numbers in "
+        "brackets are the bias in standard errors."
     )
     advice = f"Take {finer}; `spookid audit` compares three."
     return [Finding("step.error", tuple(off), evidence, effect, advice=advice)]
@@ -212,8 +212,8 @@ def _of_delays(problem: Problem) -> Finding:
     """Estimates of which it is not known by how much the step puts them off."""
     first = ": a delay by up to half a step" if problem.scheme.order == 1 else ""
     delays = tuple(p.name for p in problem.free if p.name in problem.delays)
-    what = f"causes a bias that cannot be predicted when a delay is a parameter{first}."
-    effect = f"The time step of {problem.step:g} s {what}"
+    cause = f"causes a bias of estimates that cannot be predicted when a delay is a parameter{first}"
+    effect = f"The time step of {problem.step:g} s {cause}."
     advice = "Take Variational() with the noise estimated, which takes the step off, or compare with half the step."
     return Finding("step.error", delays, {"step": problem.step}, effect, advice=advice)
 

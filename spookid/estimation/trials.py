@@ -103,9 +103,9 @@ def instrument_findings(problem: Problem, result: Solution, solve: Solve) -> Ite
         for one, size in told:
             evidence[one.channel.signal][one.argument] = size
         words = ", ".join(one.words(size) for one, size in told)
-        effect = f"With a delay and an offset for each sensor the model fits the data: {words}."
+        effect = f"The model fits the data if each sensor has a delay and an offset: {words}."
         cause = "Do these sensors share a clock, and is zero where the model has it?"
-        advice = f"Give the sensors {arguments}, or correct the recording."
+        advice = f"Give these sensors the arguments {arguments}, or correct the recording."
         yield Finding("sensors.late-or-off", tuple(evidence), evidence, effect, cause, advice)
 
 

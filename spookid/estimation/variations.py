@@ -248,9 +248,9 @@ class _Varied:
 
     def _measured(self, body: Body) -> tuple[Body, ca.SX]:
         """A body that is heavier and more inert, and by how much its joints are farther from its centre of mass."""
-        stretch = self._amount(f"the length of {body.name} is off by about {{}}?")
-        mass = body.mass * (1 + self._amount(f"the mass of {body.name} is off by about {{}}?"))
-        inertia = body.inertia * (1 + self._amount(f"the inertia of {body.name} is off by about {{}}?"))
+        stretch = self._amount(f"the length of body {body.name} is off by about {{}}?")
+        mass = body.mass * (1 + self._amount(f"the mass of body {body.name} is off by about {{}}?"))
+        inertia = body.inertia * (1 + self._amount(f"the inertia of body {body.name} is off by about {{}}?"))
         return replace(body, mass=mass, inertia=inertia), stretch
 
     def _rubbing(self, joint: Joint, speeds: Mapping[str, Speed]) -> Joint:

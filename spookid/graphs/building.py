@@ -158,7 +158,7 @@ def _reference(system: System, reference: Any, what: str) -> tuple[str, ...]:
     own = _independent(system)
     fits = isinstance(names, Sequence) and len(names) == len(own)
     if not (fits and all(isinstance(name, str) and name for name in names)):
-        remedy = f"give the name of a signal for each of {', '.join(own)}"
+        remedy = f"give one signal name for each coordinate {', '.join(own)}"
         raise ProblemError(f"{what}: reference is {shown(reference)}; {remedy}")
     return tuple(names)
 

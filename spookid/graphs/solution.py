@@ -236,8 +236,8 @@ class GraphSolution(Tabular):
             found.append(Table(("parameter", "estimate", "why no error"), told, left=(0, 2)))
         if self.excess > 0 and self.cost > self.excess + _CHANCE * np.sqrt(2 * self.excess):
             found.append(
-                f"residuals are {number(self.misfit, 3)} times as large as their sigmas: the model or the sigmas are "
-                "wrong, and standard errors are too small"
+                f"residuals are {number(self.misfit, 3)} times as large as their standard deviations sigma: the model "
+                "or the sigmas are wrong, and standard errors are too small"
             )
         if not self.converged:
             found.append(self.status.advice)

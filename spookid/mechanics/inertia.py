@@ -89,7 +89,7 @@ class FullInertia(metaclass=Checked):
         if is_constant(mass) and not float(mass) > 0:
             raise ProblemError(f"{self._what} has mass {float(mass):g} kg; a mass must be positive")
         if is_constant(inertia) and (wrong := impossible(ca.DM(inertia).full(), PRINTED)):
-            raise ProblemError(f"{self._what} {wrong}, which no body has; check products, axes, the point it is about")
+            raise ProblemError(f"{self._what}: {wrong}, which no body has; check products, axes and reference point")
         self._check_known()
 
     def _check_known(self) -> None:
@@ -105,9 +105,9 @@ class FullInertia(metaclass=Checked):
             )
         expected = around or self
         mass = at_guess(expected.mass).item()
-        wrong = impossible(at_guess(expected.inertia), PRINTED) if mass > 0 else f"has mass {mass:g} kg"
+        wrong = impossible(at_guess(expected.inertia), PRINTED) if mass > 0 else f"the mass is {mass:g} kg"
         if wrong:
-            raise ProblemError(f"{self._what} is expected within {within:g} of what {wrong}, which no body has; fix it")
+            raise ProblemError(f"{self._what}: the mean of the prior within={within:g} is not physical: {wrong}")
 
     @classmethod
     def from_pi(cls, pi: Any, **known: Any) -> FullInertia:
@@ -283,7 +283,7 @@ def impossible(inertia: Array, rounding: float = DIGITS) -> str:
     moments = np.linalg.eigvalsh(inertia)
     told = ", ".join(f"{moment:.4g}" for moment in moments)
     if not moments[0] > 0:
-        return f"has principal moments {told} kg m² about the centre of mass, not all positive"
+        return f"principal moments {told} kg m² about the centre of mass, not all positive"
     if moments[2] > moments[0] + moments[1] + rounding * moments[2]:
-        return f"has principal moments {told} kg m² about the centre of mass, the largest above the sum of the others"
+        return f"principal moments {told} kg m² about the centre of mass, the largest above the sum of the others"
     return ""

@@ -105,7 +105,7 @@ class InertiaCoordinates(FullInertia):
         try:
             start = self._start(guess)
         except ValueError as error:
-            raise ProblemError(f"{what} has an initial inertia that {error}") from None
+            raise ProblemError(f"{what} has an unphysical initial inertia: {error}") from None
         mass, inertia = at_guess(guess.mass).item(), at_guess(guess.inertia)
         thin = _THIN * float(np.sqrt(np.trace(inertia) / 6 / mass))
         least, declared = math.log(thin if self.power == 1 else mass * thin**2), list[Parameter]()
@@ -254,7 +254,7 @@ class ExponentialEigenvalue(InertiaCoordinates):
     units = ("", "kg m", "kg m", "kg m", "", "", "", "rad", "rad", "rad")
     notes = (
         "logarithm of the mass in kg",
-        *(f"mass times {axis} of the centre of mass" for axis in "xyz"),
+        *(f"mass times coordinate {axis} of the centre of mass" for axis in "xyz"),
         *(f"logarithm of the second moment in kg m² along the principal axis {axis}" for axis in "xyz"),
         *(f"{axis} of the rotation vector of the principal axes" for axis in "xyz"),
     )
@@ -300,12 +300,12 @@ def _thick(mass: float, inertia: Array) -> Array:
     second = np.trace(inertia) / 2 * np.eye(3) - inertia
     moments = np.linalg.eigvalsh(second)
     if not mass > 0:
-        raise ValueError(f"has mass {mass:g} kg; it must be positive")
+        raise ValueError(f"the mass is {mass:g} kg; it must be positive")
     if not moments[0] > _FLAT * moments[2]:
         told = ", ".join(f"{moment:.4g}" for moment in np.linalg.eigvalsh(inertia))
         raise ValueError(
-            f"has principal moments {told} kg m², and the largest must be below the sum of the others; raise the "
-            "smaller ones, as FullInertia.possible does"
+            f"among the principal moments {told} kg m², the largest must be below the sum of the others; raise "
+            "the smaller ones, as FullInertia.possible does"
         )
     return np.asarray(second)
 

@@ -289,10 +289,10 @@ class Parts:
         try:
             return FullInertia(own.mass, own.center, inertia=own.inertia, place=group.place)
         except ProblemError as error:
-            reason = str(error).partition(": FullInertia ")[2].partition("; ")[0]
+            reason = str(error).partition(": FullInertia")[2].lstrip(": ").partition("; ")[0]
             raise ProblemError(
-                f"{group.place}: link {group.name!r} {reason or error}; correct it, or take the nearest "
-                "that some body has with mend=True, of commands --mend"
+                f"{group.place}: link {group.name!r}: {reason or error}; correct it, or take the nearest "
+                "physical inertia with mend=True (option --mend of commands)"
             ) from None
 
     def _frame(self, link: str, own: Placement) -> Frame:

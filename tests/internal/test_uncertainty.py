@@ -285,7 +285,7 @@ def test_a_parameter_that_nothing_shows_is_named():
     weakest = solution.sensitivities.weak[0]
     assert set(weakest.direction) == {"K"}
     assert weakest.singular_value == pytest.approx(0, abs=1e-9)
-    assert weakest.advice.startswith("Fix K at a value you trust, or give it a prior")
+    assert weakest.advice.startswith("Fix K at a known value, or give it a prior")
     assert "drive hinge" in weakest.advice
 
 

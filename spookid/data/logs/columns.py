@@ -231,7 +231,7 @@ def _converted(clock: Clock, options: Options) -> Clock:
         array = floats(values, what)
         unit = options.units.get(name, options.units.get(whole(name), clock.units.get(name)))
         if unit is None and (said := _unconverted(name)):
-            advice = f"convert it with units={{{name!r}: {said!r}}}, or say the unit that it has"
+            advice = f"convert the signal with units={{{name!r}: {said!r}}}, or give its true unit"
             warnings.warn(
                 f"{what} is read in SI units, and its name says {said!r}; {advice}", UserWarning, stacklevel=2
             )

@@ -105,7 +105,7 @@ def read_text(
     dated, first = seconds(stamps, sheet.lines.tolist(), str(path))
     values = {**{name: _numbers(sheet, name, decimal) for name in numeric}, **dated}
     values[time] = values[time] / (rate or 1.0)
-    of_dates = f"The times of {path.name} are dates. They are converted to seconds since the first one, {first}."
+    of_dates = f"Timestamps of {path.name} are dates, converted to seconds since the first date, {first}."
     notes = [note for note in (sheet.note, of_dates if dated else "") if note]
     return _clocks(sheet, values, time, own, units or {}, " ".join(notes))
 
