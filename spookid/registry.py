@@ -79,9 +79,9 @@ def register(command: Command) -> Callable[[], None]:
         ProblemError: if there is one already that has its name, or files of its kind.
     """
     if command.name in COMMANDS:
-        raise ProblemError(f"a command {command.name!r} already exists; choose another name")
+        raise ProblemError(f"a command named {command.name!r} already exists; choose another name")
     if isinstance(command, Study) and command.marker in markers():
-        raise ProblemError(f"another study already writes {command.marker}; choose another kind")
+        raise ProblemError(f"another study already writes the file {command.marker}; choose another kind of study")
     COMMANDS[command.name] = command
 
     def forget() -> None:

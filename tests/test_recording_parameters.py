@@ -191,7 +191,7 @@ def test_values_of_expressions():
     )
     more = solution(tool.of("loaded") - tool.of("empty"))
     assert abs(more.estimate - 0.5) < 3 * more.std_err
-    with pytest.raises(ProblemError, match=r"'m_tool', which differs by recording; choose one with recording="):
+    with pytest.raises(ProblemError, match=r"'m_tool', which has a value per recording; give recording="):
         solution(tool)
     with pytest.raises(ProblemError, match=r"contains 'm_tool\[full\]', which is no parameter"):
         solution(tool, recording="full")

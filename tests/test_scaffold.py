@@ -217,7 +217,7 @@ def test_what_is_written_replaces_earlier_exports_alone(
     for robot, words in refused.items():
         assert words in export(robot, tmp_path / "new.urdf")
     other.write_text(ARM.replace("slide", "slip").replace("elbow", "knee"))
-    assert "has no hinge or slider 'slide' to hold" in export(other, tmp_path / "new.urdf")
+    assert "has no hinge or slider 'slide' to fix" in export(other, tmp_path / "new.urdf")
     assert not (tmp_path / "new.urdf").exists()
 
 
@@ -526,7 +526,7 @@ def test_a_joint_with_a_torque_and_no_position_is_held(tmp_path: Path, capsys: p
     assert main(["new", str(tmp_path / "arm.urdf"), str(log), "--out", str(out)]) == 0
     told = capsys.readouterr().err
     assert "no column for joints shoulder, slide: the problem file fixes these at 0" in told
-    assert "shoulder_effort (drives shoulder, but no column has its position)" in told
+    assert "shoulder_effort (column drives joint shoulder, whose position is in no column)" in told
     assert [motor.joint.name for motor in load_problem(out).model.motors] == ["elbow"]
 
 

@@ -63,7 +63,7 @@ def advise(model: Model, parameters: Sequence[Parameter], settled: bool = False)
 def _motions(model: Model, parameter: Parameter) -> Iterator[str]:
     """What shows more of a parameter, by where it stands in the mechanism."""
     stands = [
-        (one.expressions(), f"drive motor {one.label} with a larger and more varied input {one.signal}")
+        (one.expressions(), f"drive coordinate {one.label} with a larger and more varied input {one.signal}")
         for one in model.motors
     ]
     stands += [(joint.expressions(), f"move joint {joint.name} farther, fast and slowly") for joint in model.joints]

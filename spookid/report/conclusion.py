@@ -143,7 +143,7 @@ def _friction(solution: Solution) -> list[Block]:
     if not solution.sticking:
         return []
     rows = [(name, f"{100 * share:.0f} %") for name, share in solution.sticking.items()]
-    law = f"Largest distance from the exact law: {number(solution.complementarity_residual, 2)} N s or N m s."
+    law = f"Largest deviation from the exact friction law: {number(solution.complementarity_residual, 2)} N s or N m s."
     return [Table(("joint", "sticks, share of the time"), rows, left=(0,)), law]
 
 

@@ -158,7 +158,7 @@ def figure(solution: Solution, name: str) -> Figure:
     there = {file.removesuffix(".png"): _FIGURES[file] for file in _shown(solution)}
     there |= {"mechanism": ("skeleton", "of_solution")} if solution.trajectories else {}
     if name not in there:
-        raise ProblemError(f"plot: no figure {shown(name)}; there are {', '.join(there)}")
+        raise ProblemError(f"plot: figure {shown(name)} does not exist; figures are {', '.join(there)}")
     module, function = there[name]
     drawn = getattr(import_module(f"spookid.report.{module}"), function)(solution)
     drawn._repr_png_ = partial(pictures.png, drawn)

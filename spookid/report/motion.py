@@ -83,8 +83,8 @@ class Film:
     def sentence(self) -> str:
         """What is drawn of the measured signals."""
         if self.is_determined:
-            gaps = "" if np.isfinite(self.poses).all() else ", where they determine it"
-            return f"Pale: the pose that measured signals and joints alone give{gaps}."
+            gaps = "" if np.isfinite(self.poses).all() else ", where these determine a pose"
+            return f"Pale bodies: pose computed from measured signals and joints alone{gaps}."
         if self.markers:
             return "Crosses: points as they were measured, which determine no pose."
         return "The measured signals determine no pose; only the estimated motion is drawn."

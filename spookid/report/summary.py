@@ -147,7 +147,7 @@ def _estimates(solution: Solution, verbose: bool) -> list[Section]:
         names = some_of(solution.sensitivities.raised, solution.sensitivities.names)
         chosen = solution.choice is not None and solution.choice.is_hard and solution.choice.reason != "as asked"
         more = " and the effect of process noise" if chosen else ""
-        notes.append(f"Standard errors by a block jackknife{more}, up to {ratio} times those of white noise: {names}.")
+        notes.append(f"Standard errors from a block jackknife{more}, up to {ratio} times white-noise errors: {names}.")
     if "between" in table.head and table.rows:
         notes.append("between: factor by which standard errors have to grow for the recordings to agree.")
     return [*sections, ("", [*([table] if table.rows else []), *map(brief, notes)])]
@@ -280,7 +280,7 @@ def weak_sentences(known: Sensitivities) -> list[str]:
     names = settled_parameters(known)
     return [
         *sentences,
-        *([f"Priors determine {', '.join(names)}, weakly identifiable from the data."] if names else []),
+        *([f"Priors determine {', '.join(names)}, which data identify only weakly."] if names else []),
     ]
 
 
@@ -307,7 +307,7 @@ def widths_line(solution: Solution) -> list[str]:
     words = []
     for label, one in solution.friction_widths.items():
         value = f"{uncertain(one.width, one.std_err)} {one.unit}"
-        words.append(f"{label} {value if one.resolved else f'sharper than the data resolve (taken as {value})'}")
+        words.append(f"{label} {value if one.resolved else f'sharper than the data resolve (set to {value})'}")
     return [f"friction width: {'; '.join(words)}"] if words else []
 
 

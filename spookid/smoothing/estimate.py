@@ -63,7 +63,7 @@ class ChiSquareTest:
             return []
         ratio = math.sqrt(squares / counted)
         effect = (
-            f"Since {self._since:.6g} s the residuals are {ratio:.2g} times larger than their noise standard "
+            f"Since t = {self._since:.6g} s residuals are {ratio:.2g} times larger than their noise standard "
             "deviations: the model, a parameter or the noise has changed, and the standard errors are too small."
         )
         return [Finding("residuals.grown", (), {"ratio": ratio, "since": self._since}, effect)]
@@ -93,7 +93,7 @@ def unsettled(core: FixedLag, iterations: int, start: float, step: float) -> str
     window = problem.with_chains([Chain(chain.name, core.steps, data, {}, chain.choice, times, core.first)])
     found = fault(window, Point((contiguous(core.states),), core.parameters), derivatives=False)
     if not found:
-        return f"the estimates did not converge in {iterations} steps"
+        return f"the estimates did not converge in {iterations} iterations"
     return f"{found}; no estimate continues from there: write it otherwise, or begin anew with bounds that exclude it"
 
 

@@ -180,9 +180,9 @@ def _noise_of_steps(
     if found.outcome.status is Status.CONVERGED:
         return found.result, []
     told = (
-        f"The discretization error of steps of h = {problem.step:g} s in the noise is unknown ({found.outcome.detail})"
+        f"The discretization error of the step h = {problem.step:g} s in the noise is unknown ({found.outcome.detail})"
     )
-    effect = f"{told}: errors may be too small; a smaller step adds less."
+    effect = f"{told}: standard errors may be too small; a smaller step reduces this error."
     return warm, [Finding("noise.step-unknown", (), {"step": problem.step}, effect)]
 
 

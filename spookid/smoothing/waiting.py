@@ -135,7 +135,7 @@ class Waiting:
         free, labels = problem.free, [freedom.label for freedom in problem.model.freedoms]
         none, n, m = dict.fromkeys(labels, math.nan), len(free), 2 * len(labels)
         missing = self._missing if self._last else []
-        reason = f"no sample of {listing(missing)} has arrived yet" if missing else FEW
+        reason = f"no sample of signal {listing(missing)} has arrived yet" if missing else FEW
         nothing: dict[str, Any] = {
             "t": math.nan,
             "step": -1,
@@ -150,7 +150,7 @@ class Waiting:
             "converged": False,
         }
         if self.before is not None:
-            gap = f"after the gap at {self.before.now:.6g} s the states are estimated anew, and {reason}"
+            gap = f"the states are estimated anew after the gap in the data at {self.before.now:.6g} s, and {reason}"
             return replace(self.before.estimate(), **nothing, reason=gap)
         return OnlineEstimate(
             **nothing,
@@ -165,6 +165,6 @@ class Waiting:
 
 def _with_steps(step: float) -> Finding:
     """That estimates are not those of continuous time."""
-    effect = f"Estimates contain the discretization error of the step of {step:g} s, which a fit would remove;"
-    advice = "start=, a solution of the first seconds, determines the discretization error."
+    effect = f"Estimates contain the discretization error of the time step {step:g} s, which a fit would remove."
+    advice = "Give start=, a solution of the first seconds: it determines this error."
     return Finding("step.uncorrected", (), {"step": step}, effect, advice=advice)

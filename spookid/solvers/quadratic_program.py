@@ -127,9 +127,7 @@ def _constrained_step(matrix: Array, gradient: Array, lower: Array, upper: Array
     p = inverse @ linear.b_eq
     R, failed = _dpotrf(N.T @ S @ N, lower=0, clean=1) if N.shape[1] else (np.zeros((0, 0)), 0)
     if failed:
-        raise NotPositiveDefiniteError(
-            f"leading minor {failed} of the parameters' information within their constraints"
-        )
+        raise NotPositiveDefiniteError(f"parameter information within the constraints, leading minor {failed}")
     along = np.linalg.solve(R.T, N.T).T  # N R⁻¹
     free = -along.T @ (S @ p + g)
     unit = np.eye(len(g))

@@ -270,8 +270,8 @@ class OneStep(StateScheme["_Rows"], Stepper):
             _ = written.hard.numel(), written.impulse.rows.numel()  # it may have returned something else
         if written.hard.numel() != wanted:
             raise ProblemError(
-                f"Stepper {self.name!r} has {written.hard.numel()} equality constraints; it needs "
-                f"{step.v.numel()} that move the poses and one for each of {wanted - step.v.numel()} multipliers"
+                f"Stepper {self.name!r} has {written.hard.numel()} equality constraints per step; required are "
+                f"{step.v.numel()} for the poses and one for each of {wanted - step.v.numel()} multipliers"
             )
         return written
 

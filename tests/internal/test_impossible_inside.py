@@ -34,5 +34,5 @@ def test_a_mechanism_whose_joint_lacks_its_body_is_no_mechanism() -> None:
     at = (0.0, 0.0, 0.0)
     joint = JointOutline("h", "GROUND", "rod", at, at, at, ())
     assert Mechanism((BodyOutline("rod", False, ()),), (joint,), (), (), at).hinges == (joint,)
-    with pytest.raises(ValueError, match="joint 'h' holds body 'rod', which is none of its bodies"):
+    with pytest.raises(ValueError, match="joint 'h' is on body 'rod', which is not in the mechanism"):
         Mechanism((BodyOutline("arm", False, ()),), (joint,), (), (), at)

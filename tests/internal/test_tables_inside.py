@@ -177,10 +177,10 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 _SAID = {
-    "simulate": "The simulation of 2 motions of up to 0.2 s completed; its rms difference",
-    "audit": "pendulum: the step 0.01 s is fine enough",
+    "simulate": "Simulation of 2 motions of up to 0.2 s: completed; its rms difference",
+    "audit": "pendulum: the time step 0.01 s is fine enough",
     "sweep": "All 2 points converged; the estimate that moves most is J",
-    "profile": "J: The linearized interval holds",
+    "profile": "J: The linearized interval is accurate",
     "crossvalidate": "On recordings that were not fitted, the cost of pendulum",
     "solve": "pendulum: converged, ",
 }

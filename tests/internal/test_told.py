@@ -161,6 +161,6 @@ def test_an_analysis_that_fails_leaves_the_fit_and_is_told(monkeypatch: pytest.M
         assert one.base_parameters == {}
         assert one.physical
         reason = "RuntimeError: .../function.cpp:1: variables [c] are free"
-        told = f"The result's base_parameters could not be computed: {reason}"
+        told = f"Result field base_parameters could not be computed: {reason}"
         assert one.notices == (*usual, told)
     assert "base_parameters could not be" in (tmp_path / "res" / "summary.txt").read_text()
