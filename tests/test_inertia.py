@@ -100,7 +100,7 @@ def unknown(value: float) -> Parameter:
 
 REFUSED = [
     (lambda: FullInertia(0, inertia=(1, 1, 1)), "has mass 0 kg; a mass must be positive"),
-    (lambda: FullInertia(1, inertia=(1, 1, 2.1)), "the largest above the sum of the others, which no body has"),
+    (lambda: FullInertia(1, inertia=(1, 1, 2.1)), "the largest is above the sum of the others, which no body has"),
     (
         lambda: FullInertia(1, inertia=(1, 1, 1, 2, 0, 0)),
         "principal moments -1, 1, 3 kg m² .* not all positive",

@@ -65,8 +65,7 @@ def unexplained_findings(assembly: Assembly, point: Point, motion: Sequence[Traj
         force = float(np.hypot(forces[label], rms(carried[:, joints.names.index(label)])))
         if sizes[label] > force:
             told[label] = sizes[label], force, units[label]
-    signals = ", ".join(dict.fromkeys(motor.signal for motor in model.motors))
-    signs = f"a sensor, the axis of a joint, gravity{f', {signals}' if signals else ''}"
+    signs = ", ".join(["a sensor", "a joint axis", "gravity", *dict.fromkeys(motor.signal for motor in model.motors)])
     cause = f"Is a sign reversed ({signs}), a unit wrong, or a force missing?"
     said = "The process noise exceeds all forces of the model", "The data contradict the model."
     return _exceeding("motion.unexplained", told, ("disturbance", "acting"), said, cause=cause)

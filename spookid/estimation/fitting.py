@@ -297,10 +297,10 @@ def _check_freedom(assembly: Assembly, start: Point) -> None:
     if reduced.flat is not None:
         names = ", ".join(repr(tie.name) for tie in model.ties)
         if reduced.flat > _MET:
-            wrong, remedy = f"contradict constraints {names}, by {reduced.flat:.2g} m or rad", "correct them"
+            wrong, remedy = f"joints contradict constraints {names} by {reduced.flat:.2g} m or rad", "correct them"
         else:
-            wrong, remedy = f"already satisfy constraints {names}", "leave these out"
-        raise ProblemError(f"{problem.what}: the joints {wrong}; {remedy}")
+            wrong, remedy = f"joints already satisfy constraints {names}", "remove these constraints"
+        raise ProblemError(f"{problem.what}: the {wrong}; {remedy}")
     if model.rows < model.configuration.tangent or reduced.tangent:
         return
     raise ProblemError(

@@ -50,7 +50,7 @@ def advise(model: Model, parameters: Sequence[Parameter], settled: bool = False)
     motions = "; ".join(dict.fromkeys(text for p in parameters for text in _motions(model, p)))
     if settled:
         return (
-            f"The prior determines this direction. Data determine it as well with a larger motion: {motions}."
+            f"The prior determines this direction. For data to determine it, increase the motion: {motions}."
             if motions
             else "The prior determines this direction."
         )

@@ -174,7 +174,7 @@ def _clock(problem: Problem, recording: Recording, balance: Balance | None) -> I
         steps = f"{math.floor(duration / problem.step) + 1:,} steps of {number(problem.step)} s"
         effect = (
             f"Recording {recording.name!r} has a sample every {number(interval)} s and lasts {number(duration)} s, "
-            f"or {steps}. Are its times t in {unit}?"
+            f"that is, {steps}. Are its times t in {unit}?"
         )
         evidence, advice = (
             {"interval": interval, "duration": duration, "unit": short},
@@ -222,8 +222,8 @@ def _efforts(problem: Problem, recording: Recording, balance: Balance, clearly: 
     given = _mean_square(efforts.unexplained)
     if best is not None:
         effect = (
-            f"{said}the model does not explain {_percent(given)} {required}. It would be {_percent(least)} if "
-            f"{best.words}. Is this the case?"
+            f"{said}the model does not explain {_percent(given)} {required}. This share would be {_percent(least)} "
+            f"if {best.words}. Is this the case?"
         )
         evidence: dict[str, Any] = {"unexplained": math.sqrt(given), "unexplained_if_so": math.sqrt(least)}
         evidence |= {"signals": [*best.signals], "unit": best.unit} if best.unit else {}

@@ -212,8 +212,7 @@ def _of_delays(problem: Problem) -> Finding:
     """Estimates of which it is not known by how much the step puts them off."""
     first = ": a delay by up to half a step" if problem.scheme.order == 1 else ""
     delays = tuple(p.name for p in problem.free if p.name in problem.delays)
-    cause = f"causes a bias of estimates that cannot be predicted when a delay is a parameter{first}"
-    effect = f"The time step of {problem.step:g} s {cause}."
+    effect = f"If a delay is a parameter, the bias by the time step of {problem.step:g} s is unpredictable{first}."
     advice = "Take Variational() with the noise estimated, which takes the step off, or compare with half the step."
     return Finding("step.error", delays, {"step": problem.step}, effect, advice=advice)
 

@@ -82,7 +82,7 @@ def _found(wanted: str) -> tuple[ctypes.CDLL | None, str, str]:
     """The library, its level, and why there is none."""
     names = list(LEVELS)
     if wanted not in ("", "off", *names):
-        raise ProblemError(f"the environment variable {SETTING} is {wanted!r}; set off or {', '.join(names)}")
+        raise ProblemError(f"the environment variable {SETTING} is {wanted!r}; set it to off, {', '.join(names)}")
     if wanted == "off":
         return None, "", ""
     base = _load(names[0])
@@ -94,7 +94,7 @@ def _found(wanted: str) -> tuple[ctypes.CDLL | None, str, str]:
     if wanted and wanted not in known:
         raise ProblemError(
             f"the environment variable {SETTING} is {wanted!r}, an instruction set that this processor does not "
-            f"have; set off or {', '.join(known)}"
+            f"have; set it to off, {', '.join(known)}"
         )
     for name in [wanted] if wanted else reversed(known):
         if (loaded := base if name == names[0] else _load(name)) is not None:

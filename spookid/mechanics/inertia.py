@@ -283,7 +283,7 @@ def impossible(inertia: Array, rounding: float = DIGITS) -> str:
     moments = np.linalg.eigvalsh(inertia)
     told = ", ".join(f"{moment:.4g}" for moment in moments)
     if not moments[0] > 0:
-        return f"principal moments {told} kg m² about the centre of mass, not all positive"
+        return f"principal moments {told} kg m² about the centre of mass are not all positive"
     if moments[2] > moments[0] + moments[1] + rounding * moments[2]:
-        return f"principal moments {told} kg m² about the centre of mass, the largest above the sum of the others"
+        return f"principal moments {told} kg m² about the centre of mass: the largest is above the sum of the others"
     return ""

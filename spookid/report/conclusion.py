@@ -333,4 +333,4 @@ def _sensors(problem: Problem) -> str:
     if others:
         one = "one unit" if problem.is_weighted else "estimated"
         sizes.append(f"{others} {one}")
-    return f"measurement noise white and normal, standard deviations: {', '.join(sizes)}" if sizes else "no sensors"
+    return f"measurement noise is white and normal, standard deviations: {', '.join(sizes)}" if sizes else "no sensors"

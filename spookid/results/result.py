@@ -270,7 +270,7 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
         for weak in self.sensitivities.weak:
             if weak.singular_value < UNSEEN and len(weak.direction) > 1:
                 names = ", ".join(weak.direction)
-                yield f"the data do not determine a combination of {names}, along which a fit may diverge"
+                yield f"the data do not determine a combination of parameters {names}, along which a fit may diverge"
         if self.is_weighted:
             yield "joints may be too stiff for `state_weight`: raise the compliance, or take a smaller weight"
         if self.status is Status.STALLED and self.sticking:
@@ -333,7 +333,7 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
         declared = parameters_in([e], "the expression")
         if recording is None and (own := [p for p in declared if p.per and p.name not in self.parameters]):
             raise ProblemError(
-                f"the expression contains {own[0].name!r}, which has a value per recording; give recording="
+                f"the expression contains parameter {own[0].name!r}, which has a value per recording; give recording="
             )
         if recording is not None and (own := [p for p in declared if p.per]):
             e = ca.substitute(e, ca.vertcat(*own), ca.vertcat(*(p.of(recording) for p in own)))

@@ -151,7 +151,7 @@ _CLOSE = 1e-4
 
 def check_same(robot: Parts, result: Solution) -> None:
     """Refuse a result that belongs to another mechanism. Additional bodies and joints of the problem are allowed."""
-    mechanism, where = result.mechanism, f"in the results of {result.problem!r}"
+    mechanism, where = result.mechanism, repr(result.problem)
     if mechanism is None:
         return
     _check_moving(robot, mechanism, where)
@@ -161,8 +161,8 @@ def check_same(robot: Parts, result: Solution) -> None:
         own = joints.get(connection.name)
         if own is not None and (difference := _difference(robot, connection, own, mechanism)):
             raise ProblemError(
-                f"joint {own.name!r} of robot {robot.name!r} {difference} {where}; give the file of the robot that was "
-                "fitted"
+                f"joint {own.name!r} of robot {robot.name!r} {difference} in the results of {where}; give the file of "
+                "the robot that was fitted"
             )
 
 
@@ -172,21 +172,21 @@ def _check_moving(robot: Parts, mechanism: Mechanism, where: str) -> None:
     for name in robot.joints:
         if name not in moving:
             raise ProblemError(
-                f"joint {name!r} of robot {robot.name!r} is fixed {where}; read the robot as the problem does: "
-                f"with held={{{name!r}: ...}}, or --hold {name}=..."
+                f"joint {name!r} of robot {robot.name!r} is fixed in the results of {where}; read the robot as the "
+                f"problem does: with held={{{name!r}: ...}}, or --hold {name}=..."
             )
     for name in robot.still:
         if name in moving:
             raise ProblemError(
-                f"joint {name!r} of robot {robot.name!r} is fixed but moves {where}; read the robot as the problem "
-                f"does: without {name!r} in held=, or without --hold {name}=..."
+                f"joint {name!r} of robot {robot.name!r} is fixed but moves in the results of {where}; read the robot "
+                f"as the problem does: without {name!r} in held=, or without --hold {name}=..."
             )
     known = mechanism.robot.held if mechanism.robot else {}
     for name, at in robot.held.items():
         if abs(known.get(name, at) - at) > _CLOSE:
             raise ProblemError(
-                f"joint {name!r} of robot {robot.name!r} is fixed at {at:g}, but at {known[name]:g} {where}; read the "
-                f"robot as the problem does: with held={{{name!r}: {known[name]:g}}}, or --hold {name}={known[name]:g}"
+                f"joint {name!r} of robot {robot.name!r} is fixed at {at:g}, but at {known[name]:g} in the results of "
+                f"{where}; give held={{{name!r}: {known[name]:g}}}, or --hold {name}={known[name]:g}"
             )
 
 
@@ -196,11 +196,13 @@ def _check_bodies(robot: Parts, mechanism: Mechanism, where: str) -> None:
     remedy = "read the robot as the problem does: with free=, merge= and held= as there"
     for name, body in robot.bodies.items():
         if known.get(name) is not body.free:
-            raise ProblemError(f"body {name!r} of robot {robot.name!r} is not the same {where}; {remedy}")
+            raise ProblemError(f"body {name!r} of robot {robot.name!r} differs in the results of {where}; {remedy}")
     for name in known:
         if name in robot.description.links and name not in robot.bodies:
             group = robot.grouped.groups[name].name
-            what = f"{name!r} is a body of its own {where}, and part of {group!r} in robot {robot.name!r}"
+            what = (
+                f"{name!r} is a separate body in the results of {where}, but part of {group!r} in robot {robot.name!r}"
+            )
             raise ProblemError(f"{what}; {remedy}")
 
 

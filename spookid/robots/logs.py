@@ -193,7 +193,7 @@ def notices(recording: Recording, time: str) -> tuple[str, ...]:
     unit = next((unit for unit, size in (("ms", 1e-3), ("us", 1e-6)) if apart * size < _SLOWEST), "ns")
     return (
         *recording.notes,
-        f"samples are {quantity(apart, 's')} apart, too long for the motion of a robot: is column {time!r} in {unit}? "
+        f"samples are {quantity(apart, 's')} apart, too far for the motion of a robot: is column {time!r} in {unit}? "
         f"Then give --units {time}={unit}",
     )
 

@@ -122,10 +122,11 @@ class Audit(Tabular):
         other = "" if self.stepper == "variational" else ", the stepper Variational()"
         found = (
             f"the time step {self.steps[0]:g} s is too coarse for {known}; use a smaller step{other} or extrapolated "
+            "values."
         )
         rest = ", ".join(d.name for d in coarse if not math.isfinite(d.off))
         unknown = f"Estimates of {rest} show no order of convergence in the step: no extrapolation to step 0."
-        return " ".join([*([f"{found}values."] if known else []), *([unknown] if rest else [])])
+        return " ".join([*([found] if known else []), *([unknown] if rest else [])])
 
     def table(self) -> str:
         """The comparison as text."""

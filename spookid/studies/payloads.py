@@ -150,7 +150,7 @@ class Payload(Tabular):
         parts = counted(self.stretches, "block")
         return [
             *found,
-            f"frame of {self.body}, standard errors from {parts} of the run, {seconds(self.seconds)}",
+            f"frame of body {self.body}; standard errors from {parts} of the run; {seconds(self.seconds)}",
         ]
 
     @property

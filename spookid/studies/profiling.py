@@ -112,15 +112,15 @@ class Profile(Tabular):
         """Conclusion about the interval, in a sentence."""
         if not self.converged:
             return "No verdict: a fit did not converge."
-        center, how, end = self._center, "costs less", "minimum"
+        center, how, end = self._center, "has a lower cost", "minimum"
         best = min(self.points, key=lambda p: p.cost)
         beaten = best.cost < center.cost * (1 - 1e-6)
         if self.likely:
-            best, how, end = max(self.points, key=lambda p: p.log_likelihood), "is likelier", "maximum"
+            best, how, end = max(self.points, key=lambda p: p.log_likelihood), "is more likely", "maximum"
             beaten = best.log_likelihood > center.log_likelihood + 0.01  # solvers stop at less
         if beaten:
             again = f"solve again from there (--set {self.name}={number(best.value)})"
-            return f"A fit with another value of this parameter {how}: the estimate is not at the {end}; {again}."
+            return f"A fit with another value of the parameter {how}: the estimate is not at the {end}; {again}."
         if sides := [side for side, end in zip(("below", "above"), self.interval, strict=True) if math.isinf(end)]:
             return f"The data give no bound on {self.name} {' or '.join(sides)}."
         if not math.isfinite(self.std_err):

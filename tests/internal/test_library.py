@@ -92,7 +92,7 @@ def test_off_is_off(by_numpy: None) -> None:
 
 def test_another_setting_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SETTING, "perhaps")
-    with pytest.raises(ProblemError, match="SPOOKID_NATIVE is 'perhaps'; set off or baseline, avx2, avx512"):
+    with pytest.raises(ProblemError, match="SPOOKID_NATIVE is 'perhaps'; set it to off, baseline, avx2, avx512"):
         library()
 
 

@@ -142,7 +142,7 @@ def test_assumptions_follow_the_settings() -> None:
     problem = pendulum_problem()
     assert (
         assumed(problem)["Noise"]
-        == "weight κ = 100; measurement noise white and normal, standard deviations: theta one unit"
+        == "weight κ = 100; measurement noise is white and normal, standard deviations: theta one unit"
     )
     free = problem.with_(state_weight=None, stepper=Variational(), step=0.02)
     assert assumed(free)["Stepper"] == "variational, step h = 0.02 s"

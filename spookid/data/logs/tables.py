@@ -108,8 +108,8 @@ def read_frame(frame: Any, options: Options, time: str, from_zero: bool) -> list
     series: dict[str, Any] = {}
     for i, name in enumerate(frame.columns):
         if not isinstance(name, str) or name in series:
-            wrong = f"two columns named {name!r}" if name in series else f"a column name {name!r} that is not text"
-            raise ProblemError(f"{place} has {wrong}; rename it")
+            wrong = f"two columns are named {name!r}" if name in series else f"the column name {name!r} is not text"
+            raise ProblemError(f"{place}: {wrong}; rename the column")
         series[name] = frame.iloc[:, i]
     dates = isinstance(frame.index, (pandas.DatetimeIndex, pandas.TimedeltaIndex))
     if time not in series and (frame.index.name == time or dates):
