@@ -54,7 +54,7 @@ _LOOKED = 5
 
 
 def check_closure(problem: Problem) -> None:
-    """Refuse loops that close in no pose that is found, before they are followed along recordings.
+    """Raise ProblemError if loops cannot be closed, before they are followed along recordings.
 
     Loops whose lengths are sought are left to the fit.
 
@@ -125,7 +125,7 @@ def _size(rows: ca.SX) -> ca.SX:
 
 
 def welded_findings(problem: Problem, states: Array) -> list[Finding]:
-    """That joints hold all bodies in every pose, if they do: what moves is their give.
+    """Warning that joints allow no motion in any pose except by their compliance.
 
     Args:
         states: along a recording, (N, 13 n_b).
@@ -158,7 +158,7 @@ _NOTHING = 1e-7
 
 
 def check_ranks(model: Model, poses: Array, times: Array, values: Values) -> None:
-    """Refuse a constraint whose rows depend on the others in some poses and not in others.
+    """Raise ProblemError for a constraint whose equations are redundant in some poses but not in others.
 
     Nothing would determine its multipliers there, and the motion would have an additional degree of freedom.
 
@@ -232,7 +232,7 @@ def given_inertias(model: Model) -> Iterator[Finding]:
 
 
 def check_turns(model: Model, poses: Array, times: Array, values: Mapping[str, float]) -> None:
-    """Refuse a motion in which an angle passes ±π if a constraint depends on its number of turns.
+    """Raise ProblemError if an angle passes ±π in the motion and a constraint depends on its number of turns.
 
     Args:
         poses: q at each step, (N, 7 n_b).
@@ -262,7 +262,7 @@ _MOTIONS = 2
 
 
 def cyclic(problem: Problem) -> list[int]:
-    """Indices of the coordinates of a tree of joints that no sensor determines and no force depends on.
+    """Indices of tree coordinates that no sensor determines and on which no force depends.
 
     Not looked for where loops close, bodies are free, or what acts is not that of joints alone, but for constraints on
     velocities.
@@ -303,7 +303,7 @@ def _felt(problem: Problem, values: Values) -> ca.Function:
 
 
 def setup_findings(problem: Problem, sampled: Sequence[SampledRecording]) -> tuple[Finding, ...]:
-    """Of a problem and the samples of its recordings, by rank."""
+    """Findings about a problem and the samples of its recordings, sorted by rank."""
     found = [*_rigid(problem), *_uncorrected(problem), *step_chosen(problem), *given_inertias(problem.model)]
     found += welded_findings(problem, sampled[0].guess.states)
     found += idle_findings(problem.model, [(one.recording, one.held) for one in sampled])
@@ -320,7 +320,7 @@ def _rigid(problem: Problem) -> list[Finding]:
 
 
 def step_chosen(problem: Problem) -> list[Finding]:
-    """That the step is the motion's, if it is."""
+    """Note that the time step was chosen from the motion."""
     if problem.step != problem.bandwidth_step:
         return []
     taken = ", removed from the estimates by a fit with half the step, whose samples and residuals are shown"
@@ -350,13 +350,13 @@ _DOUBLE = 8
 
 
 def memory(problem: Problem, transcription: Transcription) -> float:
-    """What a whole fit takes by the nonzeros of the Jacobian, to a factor of two or three [bytes]."""
+    """Memory of a fit, estimated from the nonzeros of the Jacobian, within a factor of two or three [bytes]."""
     entries = _ENTRIES if problem.estimates_noise else _BY_WEIGHT
     return float(_DOUBLE * entries * (2 if problem.corrects else 1) * transcription.nonzeros)
 
 
 def check_states(problem: Problem) -> None:
-    """Refuse a problem whose initial states alone exceed memory, before anything is laid out.
+    """Raise ProblemError if the initial states alone exceed memory, before other arrays are allocated.
 
     Raises:
         ProblemError: with its size.
@@ -367,7 +367,7 @@ def check_states(problem: Problem) -> None:
 
 
 def check_fit(problem: Problem, transcription: Transcription) -> None:
-    """Refuse a problem whose fit exceeds memory, before it begins.
+    """Raise ProblemError if a fit exceeds memory, before the fit begins.
 
     Raises:
         ProblemError: with its size.

@@ -23,7 +23,7 @@ from spookid.studies.verification import verify as verified
 
 
 def card(arguments: Namespace, interruption: Interruption) -> Exit:
-    """Write the card of a result."""
+    """Write the verification card of a result."""
     out = Path(arguments.out)
     check_out(out, ".json", "a card is written as JSON")
     result = exports.load_answer(arguments.result, arguments.force)
@@ -33,7 +33,7 @@ def card(arguments: Namespace, interruption: Interruption) -> Exit:
 
 
 def verify(arguments: Namespace, interruption: Interruption) -> Exit:
-    """Test a log against a card, and print what has changed."""
+    """Test a log against a card, and print the parameters that have changed."""
     out = None if arguments.out is None else Path(arguments.out)
     check_out(out, ".json", "what was found is written as JSON")
     known = Card.load(arguments.card)

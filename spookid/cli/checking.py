@@ -88,7 +88,7 @@ def describe(
     loading: float = 0.0,
     asked: Sequence[Finding] = (),
 ) -> str:
-    """The page about a problem before it is solved, or before anything of it is recorded."""
+    """Page about a problem before a solve, or before a recording exists."""
     table = parts(problem)
     mechanism = Table((), table.rows, table.left).text(width).splitlines()
     in_doubt = any(question.code == CLOCK for question in asked)  # far too many steps to build
@@ -253,7 +253,7 @@ def _names(problem: Problem, motor: Motor) -> set[str]:
 
 
 def excite(arguments: Namespace, interruption: Interruption) -> Exit:
-    """Design a motion, print what it will identify, and write it."""
+    """Design a motion, print the expected standard errors, and write the motion."""
     from spookid.studies.excitation import MOST_ITERATIONS  # with what plans motions
     from spookid.studies.excitation_result import save
 

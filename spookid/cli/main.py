@@ -92,7 +92,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def commands_parser(asked: str | None = None) -> argparse.ArgumentParser:
-    """All commands; with the flags of the one that is asked for, by default of all."""
+    """Parser of all commands; with the options of the requested command only, by default of all."""
     parser = _Parser(
         prog="spookid",
         description="Identify the parameters of a mechanism from measured motion.",

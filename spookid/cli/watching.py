@@ -43,7 +43,7 @@ name and timestamps of the recording, number and latest timestamp of all rows.""
 
 
 def watch(arguments: Namespace, interruption: Interruption) -> Exit:
-    """Estimate while a log is read, and say when a parameter has changed."""
+    """Estimate parameters while a log is read, and report when a parameter has changed."""
     run = start(arguments, interruption)
     run.only()  # several logs would not stand below each other
     return each(run, lambda job: _Watch(run, job).run)
@@ -75,7 +75,7 @@ class _Watch:
             check_file(Path(run.arguments.save))
 
     def run(self) -> Exit:
-        """Until the log ends, or the user interrupts."""
+        """Read the log until its end, or until the user interrupts."""
         rows, monitor = iter(self._log), None
         try:
             monitor = self._begun(rows) if self._arguments.resume is None else self._resumed()
