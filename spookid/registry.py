@@ -49,7 +49,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Study(Command):
-    """A command that analyses each problem of a file and writes its results into a folder.
+    """Command that analyses each problem of a file and writes its results into a folder.
 
     Args:
         kind: name of its files, by default that of the command: ``simulation.json`` marks the folder of ``simulate``.
@@ -65,7 +65,7 @@ class Study(Command):
 
     @property
     def marker(self) -> str:
-        """The file that marks its folders."""
+        """Name of the file that marks result folders of this study."""
         return f"{self.kind or self.name}.json"
 
 
@@ -96,7 +96,7 @@ def studies() -> tuple[Study, ...]:
 
 
 def markers() -> tuple[str, ...]:
-    """Files that mark folders of results, whatever has written them."""
+    """Names of the files that mark result folders, for all kinds of results."""
     return SOLUTION, *(study.marker for study in studies())
 
 

@@ -119,7 +119,7 @@ def test_from_a_file_and_a_log_to_the_file(solved: Path, tmp_path: Path, capsys:
     assert "joint 'slide' of robot 'arm' is fixed in the results" in capsys.readouterr().err
     for change, more, words in (
         ("", ("elbow=0",), "joint 'elbow' of robot 'arm' is fixed but moves in the results"),
-        ("0 0.05 0.4", (), "joint 'elbow' of robot 'arm' is 0.1 m away from its place on 'upper' in the results"),
+        ("0 0.05 0.4", (), "joint 'elbow' of robot 'arm' is 0.1 m away from its place on body 'upper' in the results"),
         ('<axis xyz="1 0 0"/>', (), "joint 'elbow' of robot 'arm' has another axis than in the results"),
         ('rpy="0 0.4 0"', (), "joint 'elbow' of robot 'arm' has another"),
     ):
@@ -307,7 +307,7 @@ def test_units_that_the_log_does_not_say(solved: Path, tmp_path: Path, capsys: p
     Recording(1e3 * run.t, columns).to_csv(tmp_path / "log.csv", time="time")
     new = ["new", str(solved / "arm.urdf"), str(tmp_path / "log.csv"), "--out"]
     assert main([*new, str(tmp_path / "odd.py")]) == 0
-    assert "is 'time' in ms? Then give --units time=ms" in capsys.readouterr().err
+    assert "is column 'time' in ms? Then give --units time=ms" in capsys.readouterr().err
     units = ["--units", "time=ms", "elbow_pos=deg"]
     assert main([*new, str(tmp_path / "arm.py"), *units, "shoulder_vel=deg/s"]) == 0
     assert "in ms?" not in capsys.readouterr().err

@@ -57,7 +57,7 @@ Robots: TypeAlias = Callable[[Solution], Sequence[Block | Tree]]
 
 
 def write(directory: str | os.PathLike[str], *, link: bool = False, robots: Robots | None = None) -> Path:
-    """Write ``report.html`` into a folder of results, or into one of several such folders, and return its path.
+    """Write ``report.html`` into a result folder, or into a folder of several, and return its path.
 
     Args:
         link: True if the page is to load Plotly from the network instead of holding it.
@@ -87,8 +87,8 @@ def page(
     *,
     link: bool = True,
 ) -> str:
-    """The page of solutions by key, with the dates of their folders, and of studies after them; it loads Plotly from
-    the network (``link``), or holds it."""
+    """Report page of solutions by key, with the dates of their folders, followed by studies; Plotly is loaded from the
+    network (``link``) or included."""
     environment = Environment(
         loader=PackageLoader("spookid.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
@@ -145,7 +145,7 @@ def _anchor(key: str, place: int, kind: str = "") -> str:
 
 
 def sections(solution: Solution, robot: Sequence[Block | Tree], where: str) -> list[Tree]:
-    """All of the page about a solution, each with its title and blocks."""
+    """All sections of the report about a solution, each with title and blocks."""
     tables = dict(conclusion.details(solution))
     every: dict[str, Iterable[Block | Tree]] = {
         "Warnings": _warnings(solution),

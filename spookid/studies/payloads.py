@@ -148,10 +148,7 @@ class Payload(Tabular):
         table = Table(("coordinate", "rms", ""), rows, left=(0, 2))
         found += [title, table] if verbose else [f"{title}, rms: {words}"]
         parts = counted(self.stretches, "block")
-        return [
-            *found,
-            f"frame of body {self.body}; standard errors from {parts} of the run; {seconds(self.seconds)}",
-        ]
+        return [*found, f"body frame: {self.body}; standard errors from {parts} of the run; {seconds(self.seconds)}"]
 
     @property
     def verdict(self) -> str:
