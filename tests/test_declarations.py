@@ -47,10 +47,9 @@ def test_random_mechanisms(count):
     study(count)
 
 
-@pytest.mark.parametrize("seed", [332, "7 14", "1001 178"])
+@pytest.mark.parametrize("seed", [332, "7 14"])
 def test_what_longer_studies_found(seed):
-    """No degrees of freedom are left of the residuals, whose variance then overflows; no pose has any
-    freedom; the square of a promised decrease overflows."""
+    """No degrees of freedom are left of the residuals, whose variance then overflows; no pose has any freedom."""
     with refused_in_a_sentence():
         declarations.solved(Random(seed))
 
