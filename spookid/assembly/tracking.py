@@ -329,8 +329,9 @@ class Tracking:
             x = x[: int(np.argmax(different))] if np.any(different) else x
         before = np.concatenate([start, x[:-1]])
         ways = self._way([x, before], [], np.empty((len(x), self.space.tangent)))
-        missed = np.abs(ways - _corrections(self._equations(before, before, targets[: len(x)])).steps).max(axis=1)
-        far = np.abs(ways).max(axis=1)
+        direct = _corrections(self._equations(before, before, targets[: len(x)])).steps
+        missed = np.abs(ways - direct).max(axis=1, initial=0.0)
+        far = np.abs(ways).max(axis=1, initial=0.0)
         astray = (missed > _ASTRAY * far + _ROUNDING) & (far > _JUMP * np.median(far))
         return x[: 1 + int(np.argmax(astray[1:]))] if np.any(astray[1:]) else x
 

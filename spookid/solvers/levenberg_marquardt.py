@@ -283,7 +283,7 @@ class _Run:
             if not trial.merit < best.merit:
                 break
             enough = trial.merit > _PROMISE_KEPT * best.merit
-            best, self.mended = trial, (first.merit - trial.merit) / promised**2
+            best, self.mended = trial, (first.merit - trial.merit) / promised / promised
             if enough:
                 break
         return best

@@ -63,8 +63,6 @@ _GAP_SHARE = 0.02
 """What a linear step of the states may take from |r|² at a trial, as a share of what the step there promises."""
 _KEPT = 0.25
 """Share of its promise from which a step may be followed by one with less damping."""
-_ASTRAY = 1e6
-"""Factor of the squares with which a step has left what is linear."""
 _FIRST = 0.1
 """Damping after a step without any that leads nowhere."""
 
@@ -365,8 +363,11 @@ class Search(Trials):
         """The trial a step leads to; None if its states are not found."""
         with np.errstate(over="ignore", invalid="ignore"):  # a step may lead anywhere
             self.ahead, logs = self._ahead(step)
+            # The other terms of −2 log L are sums of logarithms over the rows: no more squares can be made up for.
+            change = 1 + float(np.max(np.abs(logs - self.best.logs), initial=0.0))
+            most = self.best.states.cost + 2 * self.problem.rows * change
             try:
-                trial = self.trial(self.ahead, logs, _ASTRAY * self.best.states.cost, gap)
+                trial = self.trial(self.ahead, logs, most, gap)
             except (NotPositiveDefiniteError, np.linalg.LinAlgError):
                 return None
         return trial if np.isfinite(trial.value) else None

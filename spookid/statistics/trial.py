@@ -334,7 +334,7 @@ class Trials:
             gap: what a linear step of the states may take from |r|²; None: what it may at most places.
 
         Raises:
-            NotPositiveDefiniteError: if the states are not determined, or begin with squares of more than ``most``.
+            NotPositiveDefiniteError: if the states are not determined, or their squares stay far above ``most``.
         """
         states, found = self.fitted(start, logs, most, self.gap if gap is None else gap)
         before = self.best.known if hasattr(self, "best") else None
