@@ -112,8 +112,8 @@ def _impacts(assembly: Assembly, point: Point, chain: int) -> list[Finding]:
         elif impact.rubs and before[:2] @ after[:2] < 0:
             slips = " to ".join(f"{np.linalg.norm(v[:2]):.2g}" for v in (before, after))
             says = (
-                f"the slip velocity is reversed, from {slips} m/s, which friction cannot do: either the point "
-                "sticks or rolls (friction=math.inf), or joints guide the point (friction=0)."
+                f"friction cannot reverse the slip velocity, as here from {slips} m/s: either the point sticks "
+                "or rolls (friction=math.inf), or joints guide the point (friction=0)."
             )
         if says:
             told.append(_finding(impact.name, f"{what}: {says}", {"time": float(time)}))

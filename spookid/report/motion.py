@@ -95,7 +95,7 @@ class Film:
         duration = float(self.trajectory.t[-1] - self.trajectory.t[0])
         slower = slowness(duration)
         speed = "real time" if slower == 1 else f"{slower} times slower than real time"
-        return speed if duration <= LONGEST else f"the first {LONGEST:g} s of {number(duration, 3)} s, {speed}"
+        return speed if duration <= LONGEST else f"animated: first {LONGEST:g} s of {number(duration, 3)} s, {speed}"
 
 
 def films(solution: Solution) -> list[Film]:
