@@ -27,7 +27,7 @@ _KEPT = 10
 
 
 class Waiting:
-    """Samples from which first states will be initialized.
+    """Samples that are collected until the first states can be initialized.
 
     Args:
         problem: as it is smoothed, with all noise declared.
@@ -50,14 +50,14 @@ class Waiting:
 
     @classmethod
     def behind(cls, stream: Stream) -> Self:
-        """After a gap: parameters and noise are those of the stream before it."""
+        """Make an object that waits after a gap: parameters and noise are those of the stream before it."""
         values = dict(zip(stream.core.transcription.names, stream.core.parameters.tolist(), strict=True))
         new = cls(stream.problem.with_(initial={**stream.problem.initial, **values}), stream.core.window)
         new.before, new.counts = stream, stream.counts
         return new
 
     def take(self, t: float, values: Mapping[str, Any]) -> Initialization | None:
-        """First states, once there are samples enough."""
+        """Add samples; returns the first states as soon as there are enough samples."""
         what = self._problem.what
         time, finite = checked(what, self._signals, t, values)
         known = self._come.get(time, {})
@@ -130,7 +130,7 @@ class Waiting:
         return from_guess(self._problem, recording, self.before.core.transcription.constants)
 
     def estimate(self) -> OnlineEstimate:
-        """What is known: nothing, or the parameters."""
+        """Present estimate: unknown, or the parameters from before a gap."""
         problem, bodies = self._problem, len(self._problem.model.bodies)
         free, labels = problem.free, [freedom.label for freedom in problem.model.freedoms]
         none, n, m = dict.fromkeys(labels, math.nan), len(free), 2 * len(labels)
