@@ -47,7 +47,7 @@ FEW = 0.05
 
 
 def contact_findings(assembly: Assembly, point: Point) -> list[Finding]:
-    """What measured poses say of the planes of contacts, at the estimates; none of models without contacts."""
+    """Warnings from measured poses about the planes of contacts; none for models without contacts."""
     problem, found = assembly.problem, list[Finding]()
     contacts, values = problem.model.contacts, assembly.values(point)
     pairs = [(contact.point.body.name, contact.plane.body.name) for contact in contacts]
@@ -81,7 +81,7 @@ def contact_findings(assembly: Assembly, point: Point) -> list[Finding]:
 
 
 def schedule_findings(assembly: Assembly, point: Point, motion: Sequence[Trajectory], most: int = 3) -> list[Finding]:
-    """What the motion of each recording says of the schedules, of each kind the first few."""
+    """Warnings from the motion of each recording about schedules, the first few of each kind."""
     if not assembly.problem.model.holding.contacts or SWITCHED in assembly.problem.scheme.refuses:
         return []
     told = list[Finding]()
@@ -221,7 +221,7 @@ def _runs(out: Mask) -> list[tuple[int, int]]:
 def sliding_findings(
     assembly: Assembly, point: Point, condensed: Condensed | None, values: Mapping[str, float]
 ) -> list[Finding]:
-    """One that names the coordinates whose direction of sliding is not known."""
+    """Warning about coordinates whose direction of sliding is uncertain."""
     problem = assembly.problem
     widths = _widths(assembly, values)
     if not widths or condensed is None or not problem.estimates_noise or problem.is_hard:
@@ -263,8 +263,8 @@ def _widths(assembly: Assembly, values: Mapping[str, float]) -> dict[int, float]
 
 
 def known_rates(assembly: Assembly, point: Point, condensed: Condensed) -> tuple[Array, Array]:
-    """Of all coordinates at the ends of the steps of all recordings, and their standard errors, parameters given,
-    (N, n_s) both."""
+    """Rates of all coordinates at the ends of all steps, and their standard errors for given parameters, (N, n_s)
+    both."""
     problem = assembly.problem
     n, law = len(problem.model.freedoms), problem.scheme.friction_along(problem.model, assembly.settings)
     ends = law.value[3 * n : 4 * n] * assembly.settings.slip_width

@@ -72,8 +72,8 @@ def unexplained_findings(assembly: Assembly, point: Point, motion: Sequence[Traj
 
 
 def all_efforts(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> dict[str, float]:
-    """Root mean square of what acts along each coordinate of the tree and of what moves it, by its label [N or N m];
-    none where loops close and joints bear what is not known here."""
+    """Root mean square of loads and motor efforts along each coordinate of the tree, by its label [N or N m]; empty for
+    closed loops, where joint forces are unknown."""
     model = assembly.problem.model
     if model.has_loops or model.ties:
         return {}
@@ -84,8 +84,7 @@ def all_efforts(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) 
 
 
 def excess_findings(problem: Problem, motion: Sequence[Trajectory]) -> list[Finding]:
-    """One that names the sensors whose samples are far farther off than the sigma that was given for them; none of
-    those with a robust loss."""
+    """Warning about sensors whose residuals far exceed their given sigma; sensors with a robust loss are exempt."""
     given = [(i, c, c.sigma) for i, c in enumerate(problem.channels) if c.sigma and not is_robust(c)]
     sizes = {channel.signal: (rms_of_samples(motion, i), sigma, channel.unit) for i, channel, sigma in given}
     told = {signal: one for signal, one in sizes.items() if one[0] > OFF * one[1]}
@@ -176,8 +175,8 @@ def _states(trajectory: Trajectory) -> list[Array]:
 
 
 def followed_findings(noise: Sequence[Noise], motion: Sequence[Trajectory]) -> list[Finding]:
-    """Of sensors whose noise was estimated and is not identifiable: those that differ from the motion by rounding, and
-    measured efforts, which drive it as if they had none."""
+    """Warnings about sensors whose estimated noise is not identifiable: those without residuals, and measured efforts,
+    which drive the motion as if they had no noise."""
     unseen = [name for one in noise if one.kind == "sensor" and not is_seen(one) for name in one.names]
     signals = motion[0].signals if motion else ()
     found = []
@@ -214,7 +213,7 @@ UNDETERMINED = "the states are not determined"
 def disturbances(
     assembly: Assembly, point: Point, condensed: Condensed | None, motion: Sequence[Trajectory]
 ) -> tuple[Disturbance, ...]:
-    """One for each recording; zero where the dynamics are hard, NaN where nothing says how large it may be."""
+    """Process noise of each recording; zero for deterministic dynamics, NaN if its size is unknown."""
     problem, labels, units = assembly.problem, _labels(assembly.problem.model), _units(assembly.problem.model)
     if problem.estimates_noise and not problem.is_hard:
         return tuple(_of(assembly, point, condensed, c, trajectory) for c, trajectory in enumerate(motion))

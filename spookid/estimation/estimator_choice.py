@@ -46,7 +46,7 @@ from spookid.stepping.base import DETERMINISTIC
 
 
 def choose_estimator(work: Work, first: Fit) -> Fit:
-    """The first fit, which may have ended near its maximum, or one with deterministic dynamics."""
+    """Return the first fit, possibly continued to its maximum, or a fit with deterministic dynamics."""
     problem, converged = first.assembly.problem, first.result.status is Status.CONVERGED
     if first.likelihood is None or not (converged and DETERMINISTIC not in problem.scheme.refuses and problem.free):
         return first
@@ -96,7 +96,7 @@ def choose_estimator(work: Work, first: Fit) -> Fit:
 
 
 def with_choice(choice: Choice, first: Fit, solution: Solution) -> Solution:
-    """A solution with the choice, and what it says."""
+    """Solution with the choice of the estimator, and the findings about it."""
 
     def more() -> list[Finding]:
         found = []
@@ -195,7 +195,7 @@ def _chosen(first: Fit, second: Fit, added: Array) -> Choice:
 
 
 def choice_by(names: tuple[str, ...], verdict: HausmanTest) -> Choice:
-    """The choice between two valid results."""
+    """Choice between the results of both estimators by their Hausman test."""
     if np.any(verdict.differ):
         pairs = zip(names, verdict.sigmas.tolist(), verdict.differ.tolist(), strict=True)
         differing = {name: sigma for name, sigma, differs in pairs if differs}

@@ -43,8 +43,8 @@ Span = tuple[float, float]
 
 
 def has_gaps(problem: Problem) -> bool:
-    """True if samples are missing for long, and parts of the recordings can be fitted first: they are recordings, and
-    smooth motion joins them."""
+    """True if samples are missing for long, and the parts of the recordings can be fitted first: motion across gaps is
+    smooth."""
     model = problem.model
     apart = model.contacts or model.holding.contacts or problem.parameter_set.own
     spans = {} if apart else _long_gaps(problem)
@@ -52,15 +52,15 @@ def has_gaps(problem: Problem) -> bool:
 
 
 def parts_of(problem: Problem) -> Problem:
-    """The problem whose recordings are the parts between the gaps, and which estimates its own noise."""
+    """Problem whose recordings are the parts between the gaps, with its own noise estimate."""
     lead, spans = leading(problem), _long_gaps(problem)
     pieces = [_pieces(problem, i, spans) for i in range(len(problem.recordings))]
     return lead.with_(recordings=[part for own in pieces for part in own], step=lead.step)
 
 
 def across(work: Work, parts: Fit) -> None:
-    """Carry the fit of the parts across the gaps: simulated there, then fitted at the noise of the parts, so that the
-    next fit begins at it. Not if the parts did not converge: what they do not show, the whole may."""
+    """Continue the fit of the parts across the gaps: simulate there, then fit with the noise of the parts, as start of
+    the next fit. Skipped if the parts did not converge, because the whole may determine more."""
     problem = work.problem
     if parts.outcome.status is not Status.CONVERGED:
         return

@@ -101,7 +101,7 @@ OBSERVATION = "observation of "
 
 @dataclass(frozen=True, eq=False)
 class Identifiability:
-    """The linearized problem, and what follows for the parameters."""
+    """Linearized problem, with the covariance and identifiability of the parameters."""
 
     analysis: Analysis
     condensed: Condensed | None
@@ -126,7 +126,7 @@ def a_posteriori(assembly: Assembly, point: Point, free: FreeDirections, **known
 
 
 def condensed_at(problem: Transcription, point: Point, free: FreeDirections) -> Condensed | None:
-    """The linearized problem there; None if the states are not determined."""
+    """Linearized problem at a point, without states; None if the states are not determined."""
     try:
         return Condensed(linearize(problem, point), free)
     except (NotPositiveDefiniteError, np.linalg.LinAlgError):
@@ -142,9 +142,8 @@ def identified(
     noisy: bool = False,
     roughly: bool = False,
 ) -> Identifiability:
-    """What the problem says where it is linearized, with free directions of the parameters. Doubt about the noise adds
-    to their covariance, (n_p, n_p); ``noisy`` is True if it is to be found out, as with given weights, maybe
-    ``roughly``.
+    """Identifiability for a linearized problem and free directions of the parameters. Uncertainty of the noise is added
+    to the covariance, (n_p, n_p); ``noisy`` is True if it is to be computed, as for given weights, maybe ``roughly``.
     """
     transcription = assembly.transcription
     if condensed is None:
@@ -176,8 +175,8 @@ def judged(
     block: float,
     larger: float,
 ) -> Identifiability:
-    """What the residuals of some recordings say, in blocks of so many steps; errors of the jackknife are taken where
-    they are larger by more than a factor."""
+    """Identifiability with the block jackknife of residuals in blocks of so many steps; its standard errors replace
+    others if larger by more than a factor."""
     names = assembly.transcription.names
     magnitudes = np.maximum(np.abs(estimates), assembly.transcription.magnitudes)
     analysis = analyse(names, statistics, magnitudes, free, estimates)
@@ -301,7 +300,7 @@ def _too_heavy(assembly: Assembly, result: Sensitivities, factor: float = 3.0) -
 def contradictions(
     assembly: Assembly, point: Point, identifiability: Identifiability, least: float = 1e-3
 ) -> list[Finding]:
-    """Priors that the data, with all that is known of the other parameters, put elsewhere.
+    """Warnings about priors that the data contradict, given all other information.
 
     An estimate is mean + k (data − mean) with k = 1 − s²/sigma² and s² its variance at the noise that is assumed; the
     variance of the data is s²/k, or more where its errors are raised. Their distance over the root of both variances
@@ -351,7 +350,7 @@ def trade_offs(problem: Problem, known: Sensitivities, correlation: float = 0.9)
 
 
 def papers_weight(problem: Problem, paper: float = 100.0) -> list[Finding]:
-    """One for those who give the weight of the paper, which was the default once."""
+    """Warning for users of the paper's weight, which was the default once."""
     if not problem.is_weighted or problem.weight != paper:
         return []
     effect = (
@@ -362,7 +361,7 @@ def papers_weight(problem: Problem, paper: float = 100.0) -> list[Finding]:
 
 
 def disagreement(assembly: Assembly, result: Sensitivities) -> list[Finding]:
-    """Standard errors that are not those of the jackknife."""
+    """Warning that standard errors differ from those of the block jackknife."""
     steps = [chain.steps for chain in assembly.transcription.chains]
     if not doubted(result.agreement, sum(steps) / len(steps) / block_jackknife.BLOCKS):
         return []

@@ -27,7 +27,7 @@ _OTHER: dict[str, Hold] = {"linear": "band", "band": "linear"}
 
 
 def hold_findings(assembly: Assembly, point: Point, condensed: Condensed | None, known: Sensitivities) -> list[Finding]:
-    """One for each input whose other interpolation would move an estimate by more than its standard error."""
+    """Warning for each input for which another interpolation would change an estimate by a standard error."""
     found = []
     for one in (one for one in assembly.problem.model.inputs if one.hold in _OTHER):
         other = _OTHER[one.hold]

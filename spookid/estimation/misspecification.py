@@ -46,7 +46,7 @@ def misspecification_tests(
     values: dict[str, float],
     errors: Array,
 ) -> ScoreTests:
-    """What the residuals of a fit with these standard errors say to every test."""
+    """Results of all score tests for a fit with these standard errors."""
     moving = speeds(assembly.problem, trajectories, values)
     experiment = _experiment(assembly, point, trajectories, values)
     declared = partial(alternatives, assembly, condensed, point, moving, states, experiment.efforts)
@@ -96,7 +96,7 @@ def _listed(shifts: Mapping[str, float], most: int = 4) -> str:
 
 
 def speeds(problem: Problem, trajectories: tuple[Trajectory, ...], values: dict[str, float]) -> dict[str, Speed]:
-    """Typical rates of coordinates that move, by their labels."""
+    """Typical rates of moving coordinates, by label."""
     model, known = problem.model, problem.parameter_set
     poses = ((t.q.reshape(len(t.q), -1), known.on(values, t.name)) for t in trajectories)
     moved = [unwrapped(model, displacements(model, *one))[:: problem.every or 1] for one in poses]

@@ -59,8 +59,8 @@ class _Supposition:
 
 
 def questions(problem: Problem) -> tuple[Finding, ...]:
-    """Findings that ask whether units, clocks and signs of a problem are meant, recording by recording; with contacts,
-    whose forces are not known, without suppositions on efforts."""
+    """Questions about units, clocks and signs of a problem, recording by recording; with contacts, whose forces are
+    unknown, efforts are not tested."""
     found, model = list(_given_twice(problem)), problem.model
     if not (problem.sample and problem.channels):
         return tuple(found)
@@ -83,8 +83,8 @@ def asking(
     solve: Callable[[Problem], Solution] | None,
     asked: Sequence[Finding] | None = None,
 ) -> Solution:
-    """A result whose findings ask, too: what has been ``asked`` before the fit, or what is asked now if the result is
-    in doubt, and what fits of similar problems from their initial values by ``solve`` show."""
+    """Result with questions: those ``asked`` before the fit, or asked now if the result is doubtful, and the results of
+    fits of similar problems by ``solve``."""
 
     def more() -> Sequence[Finding]:
         sure = result.status is Status.CONVERGED and not any(finding.doubts for finding in result.findings)

@@ -30,7 +30,7 @@ _ONCE = math.log(20)
 
 @dataclass(frozen=True, eq=False)
 class Correlated:
-    """Correlation times that are more likely than white noise."""
+    """Correlation times of measurement noise that are more likely than white noise."""
 
     times: Mapping[str, float]
     """By signal [s]."""
@@ -56,8 +56,8 @@ class Correlated:
 
 
 def correlated_noise(work: Work, white: Fit) -> tuple[Correlated | None, Fit]:
-    """Correlation times that make the data more likely than white noise of the same problem, if any do; and the fit
-    that was made to find them, or the one with white noise."""
+    """Correlation times that make the data more likely than white noise, if any do, and the fit that was made to find
+    them, or the fit with white noise."""
     problem, intervals = white.assembly.problem, dict(_candidates(white))
     if not intervals:
         return None, white
@@ -82,7 +82,7 @@ def correlated_noise(work: Work, white: Fit) -> tuple[Correlated | None, Fit]:
 
 
 def with_correlation(problem: Problem, times: Mapping[str, float]) -> Problem:
-    """The problem with sensors whose noise is correlated over these times, by signal [s]."""
+    """Problem with sensors whose noise has these correlation times, by signal [s]."""
     if not times:
         return problem
     sensors = [

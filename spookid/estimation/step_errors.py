@@ -65,7 +65,7 @@ def influence(
 
 
 def of_elsewhere(assembly: Assembly, step_error: Array) -> Influence:
-    """Of estimates whose linearization is not at hand, all NaN but for the discretization bias, (n_p,)."""
+    """Estimates without a linearization, with NaN except for the discretization bias, (n_p,)."""
     n, sensors = len(assembly.transcription.names), len(assembly.problem.channels)
     count, names = len(assembly.sampled), _fixed(assembly)
     return Influence(
@@ -182,7 +182,7 @@ def step_slopes(assembly: Assembly, point: Point, condensed: Condensed, least: i
 
 
 def step_error_findings(assembly: Assembly, point: Point, known: Sensitivities, errors: Array) -> list[Finding]:
-    """Estimates that the time step puts farther off, (n_p,), than their standard errors say."""
+    """Warning about estimates whose discretization bias, (n_p,), exceeds their standard errors."""
     if np.all(np.isnan(errors)) and any(p.name in assembly.problem.delays for p in assembly.problem.free):
         return [_of_delays(assembly.problem)]
     notable = np.flatnonzero(np.abs(errors) > known.standard_errors)
@@ -227,8 +227,8 @@ class _Residuals:
         self._doubling = [np.array([1 + ca.is_equal(one, step) for one in symbols]) for symbols in shared]
 
     def missed(self, recording: int, coarse: Array) -> Array:
-        """d at every step of a recording, (count, rows), for unknowns every other of which belongs to the motion in
-        steps of 2h."""
+        """Correction d at each step of a recording, (count, rows), from unknowns of which every other belongs to steps
+        of 2h."""
         (*states, data), numbers = self._assembly.transcription.arguments(self._factor, recording, self._point)
         double = [contiguous(twice * own) for twice, own in zip(self._doubling, numbers, strict=True)]
         single = self._at(states, data, numbers)

@@ -34,7 +34,7 @@ from spookid.transcription.transcription import Point
 def tensions(
     assembly: Assembly, point: Point, known: Identifiability, normaliser: Array | None
 ) -> Mapping[str, ConstraintTension]:
-    """Of each row, by its title; the normaliser adds the logarithms in −2 log L to g, (n_p,)."""
+    """Test of each constraint equation, by title; the normalizer adds the logarithms in −2 log L to g, (n_p,)."""
     problem, constraints = assembly.transcription, assembly.transcription.constraints
     if constraints is None:
         return {}
@@ -99,7 +99,7 @@ def contradicted(found: Mapping[str, ConstraintTension]) -> list[Finding]:
 
 
 def held_findings(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> list[Finding]:
-    """One that says what holds the cost where a fit has stopped, and what to do about it; none if it is not finite."""
+    """Note on the largest contributions to the cost where a fit stopped, with advice; none if not finite."""
     with np.errstate(all="ignore"):
         residuals = assembly.transcription.residuals(point)
         costs = [_costs(assembly, chain) for chain in residuals]
