@@ -255,7 +255,7 @@ def numbers_of(known: Sequence[Noise], step: float, sizes: Sequence[NoiseSize]) 
 
 
 def begun_at(assembly: Assembly, known: Sequence[Noise]) -> tuple[tuple[NoiseSize, ...], Array] | None:
-    """Noise groups as in another fit, with their log-sigmas; None if that fit lacks a group."""
+    """Noise groups as in another fit, with their log-sigmas; None if that fit does not have all of them."""
     sizes = _as_known(assembly.noise, known) or assembly.noise
     logs = _logs(sizes, known, assembly.problem.step)
     return None if logs is None else (sizes, logs)

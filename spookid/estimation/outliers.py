@@ -51,7 +51,7 @@ def doubt_samples(work: Work) -> None:
 
 
 def revision(work: Work) -> Revise | None:
-    """Judges the suspects by a motion: gives the problem without those that are far off it; None if there are none."""
+    """Return a function that judges suspects by a motion: it gives the problem without those far off it, or None."""
     return None if work.whole is None else partial(_revised, work, work.whole)
 
 

@@ -36,7 +36,7 @@ _MISDECLARED = 0.3
 
 @dataclass(frozen=True)
 class Speed:
-    """Root mean square rate and acceleration of a joint coordinate."""
+    """Typical speed of a joint coordinate: rms of the rate and of its changes, and span of the displacement."""
 
     rate: float
     """[rad/s or m/s]."""
