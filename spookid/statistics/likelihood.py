@@ -113,15 +113,15 @@ class States(Linearization):
         """At the projection of a point."""
         return cls(reduced, reduced.project(ahead), ahead)
 
-    def moved(self, parameters: Array | None = None, logs: Mapping[str, float] | None = None) -> Point:
-        """The point after a linear step of the states, and a step of the parameters (n_p,) that they follow, and one of
-        the logarithms of noises by their names."""
-        return self.reduced.project(self.stepped(parameters, logs))
+    def projected_point(self, point: Point) -> Point:
+        """A point near this one on the local equality constraints, with its private unknowns fitted."""
+        return self.reduced.project(point)
 
     def stepped(
         self, parameters: Array | None = None, logs: Mapping[str, float] | None = None, part: float = 1.0
     ) -> Point:
-        """The same before it is projected, with part of the step of the states."""
+        """The point after part of a linear step of the states, and a step of the parameters (n_p,) that they follow,
+        and one of the logarithms of noises by their names; it is not projected."""
         step, moves = np.zeros(self.parameters) if parameters is None else parameters, []
         for recording in self.recordings:
             move = recording.system.response @ np.append(-step, -part)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid.solvers.null_space import NullSpace
 from spookid.solvers.quadratic_program import bounded_step
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.resuming import point_arrays, point_of
@@ -63,7 +64,9 @@ class FittedStates(Protocol):
     @property
     def excess(self) -> int: ...
 
-    def moved(self, parameters: Array | None = None, logs: Mapping[str, float] | None = None) -> Point: ...
+    def stepped(self, parameters: Array | None = None, logs: Mapping[str, float] | None = None) -> Point: ...
+
+    def projected_point(self, point: Point) -> Point: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +99,8 @@ class Trial:
     @property
     def idle(self) -> NDArray[np.bool_]:
         """True for sizes on which nothing depends, as of what constraints bear: they would fall without an end."""
-        return np.asarray(self.freedom + np.abs(self.slopes) < _IDLE)
+        few = self.freedom < _IDLE
+        return few & (self.freedom + np.abs(self.slopes) < _IDLE) if np.any(few) else few
 
     @property
     def fading(self) -> NDArray[np.bool_]:
@@ -316,9 +320,22 @@ class Trials:
     gap: float = field(kw_only=True, default_factory=lambda: GAP)
     spent: dict[str, float] = field(kw_only=True, default_factory=lambda: {"evaluate": 0.0, "factorize": 0.0})
     best: Trial = field(init=False)
+    origin: Point | None = field(kw_only=True, default=None)
+    """Where the ranks of constraints are found, which are valid for all trials; None: at the first one's start."""
     _bend: Bend = field(init=False, default_factory=Bend)
     _unsettled: int = field(init=False, default=0)
     """Searches for the best states that have come to no end, one after another."""
+
+    @cached_property
+    def _null_space(self) -> NullSpace:
+        _ = self.problem.linear  # copies of the problem take it over
+        assert self.origin is not None
+        return NullSpace(self.problem, self.origin)
+
+    def _reduced(self, held: Transcription, start: Point) -> ReducedProblem:
+        """Points need not be on the constraints, off which redundant rows seem independent."""
+        self.origin = self.origin or start
+        return ReducedProblem(held, start, null_space=self._null_space.of(held))
 
     def numbers(self, logs: Array) -> Array:
         """Constants of the problem with these sizes."""
@@ -357,7 +374,7 @@ class Trials:
         """The best states at the parameters of ``start`` and these sizes; raises as ``trial``, and UnsettledStatesError
         if for the second time in a row they are not found."""
         held = self.problem.with_numbers(self.numbers(logs)).held_at(start.parameters)
-        began, reduced = time.perf_counter(), ReducedProblem(held, start)
+        began, reduced = time.perf_counter(), self._reduced(held, start)
         states, self._bend = by_linear_steps(reduced, start, self._bend, gap if self.sizes else None, most)
         self.spent["evaluate"] += time.perf_counter() - began
         if states is not None:
@@ -384,8 +401,7 @@ class Trials:
     def states_of(self, kept: Mapping[str, Array]) -> tuple[FittedStates, Marginal]:
         """From ``states_arrays``."""
         start = point_of(kept, "start")
-        held = self.problem.with_numbers(self.numbers(kept["logs"])).held_at(start.parameters)
-        reduced = ReducedProblem(held, start)
+        reduced = self._reduced(self.problem.with_numbers(self.numbers(kept["logs"])).held_at(start.parameters), start)
         ahead = point_of(kept, "ahead") if "ahead parameters" in kept else None
         states = States(reduced, start) if ahead is None else States.projected(reduced, ahead)
         return states, self.told(states, kept["logs"])
