@@ -76,8 +76,12 @@ def combinations(columns: Array) -> Mask:
 
 def null_space_basis(matrices: Array, rank: int) -> Array:
     """Orthonormal columns Z with A Z = 0 of every step's matrix, of one rank, (n, columns, columns − rank)."""
-    found = _decomposed(matrices, rank, inverse=False)
-    return (null_space_and_inverse(matrices, rank) if found is None else found).null
+    return (_decomposed(matrices, rank, inverse=False) or null_space_and_inverse(matrices, rank)).null
+
+
+def inverse_of_rank(matrices: Array, rank: int) -> Array:
+    """Pseudo-inverse of every step's matrix, of one rank, (n, columns, rows); NaN where a matrix does not have it."""
+    return (_decomposed(matrices, rank, null=False) or null_space_and_inverse(matrices, rank)).inverse
 
 
 def orthonormal(columns: Array) -> Array:
@@ -112,14 +116,14 @@ def null_space_and_inverse(matrices: Array, rank: int) -> NullSpaceAndInverse:
     return NullSpaceAndInverse(np.ascontiguousarray(right[:, rank:, :].transpose(0, 2, 1)), inverse)
 
 
-def _decomposed(matrices: Array, rank: int, inverse: bool = True) -> NullSpaceAndInverse | None:
-    """Null space and pseudo-inverse in C, the latter empty if it is not wanted; None without the C extension."""
+def _decomposed(matrices: Array, rank: int, null: bool = True, inverse: bool = True) -> NullSpaceAndInverse | None:
+    """Null space and pseudo-inverse in C, empty if they are not wanted; None without the C extension."""
     if (by := routines()) is None:
         return None
     (n, rows, columns), given = matrices.shape, np.ascontiguousarray(matrices)
-    null, found = np.empty((n, columns, columns - rank)), np.empty((n, columns, rows) if inverse else 0)
-    by.decompose(n, rows, columns, rank, address(given), address(null), address(found if inverse else None))
-    return NullSpaceAndInverse(null, found)
+    both = np.empty((n, columns, columns - rank) if null else 0), np.empty((n, columns, rows) if inverse else 0)
+    by.decompose(n, rows, columns, rank, address(given), *(address(a if a.size else None) for a in both))
+    return NullSpaceAndInverse(*both)
 
 
 def smallest_solution(matrices: Array, right: Array, rank: int) -> Array:
@@ -127,9 +131,9 @@ def smallest_solution(matrices: Array, right: Array, rank: int) -> Array:
 
     NaN if anything is not finite, or a matrix has not that rank.
     """
-    if not (np.all(np.isfinite(matrices)) and np.all(np.isfinite(right))):
+    if not np.isfinite(np.sum(matrices) + np.sum(right)):
         return np.full((len(matrices), matrices.shape[2]), np.nan)
-    return np.asarray(np.matmul(null_space_and_inverse(matrices, rank).inverse, right[:, :, None])[:, :, 0])
+    return np.asarray(np.matmul(inverse_of_rank(matrices, rank), right[:, :, None])[:, :, 0])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -268,7 +268,7 @@ def _levelled(transposed: Array, least: float) -> tuple[Array, Array]:
     by many orders of magnitude, as those of a loop do, would hide their rank and the digits of what is combined of
     them. Rounding stays small: a torque about an axis through a joint's centre, made large, would spoil the digits,
     too."""
-    lengths = np.linalg.norm(transposed, axis=1, keepdims=True)
+    lengths = np.sqrt(np.einsum("kcr,kcr->kr", transposed, transposed))[:, None]
     largest = np.max(lengths, axis=2, keepdims=True, initial=0.0)
     lengths = np.where(lengths > least * largest, lengths, np.where(largest > 0, largest, 1.0))
     return transposed / lengths, lengths

@@ -260,12 +260,12 @@ class Recording:
 
     def noise(self) -> list[tuple[str, float, float]]:
         """Per name of a noise: Σ r², and what the states' following adds to the slope."""
-        moves, found = np.stack([self.system.response[:, -1], self.sweep[1]], axis=1), []
+        moves, found = np.stack([-self.system.response[:, -1], self.sweep[1]], axis=1), []
+        others = np.zeros((self.system.response.shape[1], 2))
+        others[-1, 0] = 1.0
         for term in self.noisy:
-            rows, along = term.rows, self._along(term, moves)
-            r = whole(rows, term.residual - along[:, 0])
-            squares, follow = np.sum(r**2, axis=0), np.sum(whole(rows, along[:, 1]) * r, axis=0)
-            found += [(name, squares[i], 2 * follow[i]) for i, name in enumerate(term.factor.noise)]
+            squares = self._products(term, moves, others)
+            found += [(name, squares[i, 0, 0], 2 * squares[i, 0, 1]) for i, name in enumerate(term.factor.noise)]
         return found
 
     def _left(self, term: LinearizedFactor, across: Array) -> Array:
@@ -278,10 +278,9 @@ class Recording:
 
     def ahead(self, steps: Array) -> list[tuple[str, Array]]:
         """See ``Marginal.ahead``."""
-        found, moves = [], self.system.response @ steps
+        found, moves = list[tuple[str, Array]](), -self.system.response @ steps
         for term in self.noisy:
-            r = whole(term.rows, term.rows.border_image(steps) - self._along(term, moves))
-            found += [(name, r[:, :, i].T @ r[:, :, i]) for i, name in enumerate(term.factor.noise)]
+            found += zip(term.factor.noise, self._products(term, moves, steps), strict=False)
         return found
 
     def strength(self) -> list[tuple[str, float]]:
@@ -316,9 +315,13 @@ class Recording:
         """Jᵀ of the states, (count, columns, rows)."""
         return term.rows.matrix[:, : term.unknowns]
 
-    def _along(self, term: LinearizedFactor, moves: Array) -> Array:
-        """J times moves of the states (N t, m), (count, m, rows)."""
-        return term.rows.image(moves.reshape(self.steps, self.t, -1))
+    def _products(self, term: LinearizedFactor, moves: Array, others: Array) -> Array:
+        """Products of any two images of moves of the states (N t, m) and others (n_p + 1, m), by row, (rows, m, m)."""
+        r = whole(term.rows, term.rows.image(moves.reshape(self.steps, self.t, -1), others))
+        if r.shape[1] == 1:
+            return np.asarray(np.einsum("kir,kir->r", r, r)[:, None, None])
+        by_rows = np.ascontiguousarray(r.transpose(2, 0, 1))
+        return np.asarray(np.matmul(by_rows.transpose(0, 2, 1), by_rows))
 
     def alive(self, factor: Factor) -> Array:
         """1 where a row has data, (count, rows)."""

@@ -95,8 +95,7 @@ class Search(Trials):
     ahead: Point | None = None  # where the last step led, if it was not taken
     floors: Array = field(init=False)
     """Logarithms that sizes do not fall below, (n_s,)."""
-    _first: Array = field(init=False)
-    """η of the start, (n_s,)."""
+    _first: Array = field(init=False)  # η of the start, (n_s,)
     _parted: Array = field(init=False, default_factory=lambda: np.zeros(0))
     """True for noise standard deviations that the search has separated."""
     _far: float | None = field(init=False, default=None)
@@ -108,8 +107,7 @@ class Search(Trials):
     def run(self, start: Point, logs: Array, settled: float = SETTLED) -> Outcome:
         """From a point and logarithms of the sizes, until a step would lower −log L by less than ``settled``; the best
         states, parameters and noise are in ``best``."""
-        began, self._place = time.perf_counter(), self.next_place(start, logs)
-        self.origin, self._first = start, logs
+        began, self.origin, self._first, self._place = time.perf_counter(), start, logs, self.next_place(start, logs)
         if (kept := self._place.read()) is not None:
             return self._gone_on(kept, settled, began)
         switches = any(factor.box is not None for factor in self.problem.factors if factor.hard)
@@ -285,8 +283,7 @@ class Search(Trials):
         try:
             self.best = self.trial(here.point, here.logs)
         except (NotPositiveDefiniteError, np.linalg.LinAlgError):
-            assert self.origin is not None
-            self.best = self.trial(self.origin, self._first)
+            self.best = self.trial(self.origin or here.point, self._first)
         if not np.isfinite(self.best.value):
             raise NotPositiveDefiniteError("the likelihood is not finite")
 

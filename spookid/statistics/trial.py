@@ -154,10 +154,9 @@ class Trial:
         if all(size.given is not None for size in self.sizes):
             return np.eye(len(self.sizes))  # no step is taken in them
         of_names = self.marginal.fisher()
-        pairs = (
-            [sum(of_names.get((a, b), 0.0) for a in s.keys for b in o.keys) for o in self.sizes] for s in self.sizes
+        fisher = np.array(
+            [[sum(of_names.get((a, b), 0.0) for a in s.keys for b in o.keys) for o in self.sizes] for s in self.sizes]
         )
-        fisher = np.array(list(pairs))
         return np.asarray((fisher + fisher.T) / 2)
 
     @property
@@ -283,8 +282,7 @@ def learnt(correction: Array, step: Array, before: Trial, after: Trial) -> Array
 def definite(matrix: Array) -> bool:
     """True if a matrix has no negative eigenvalue, each unknown in its own unit."""
     diagonal = np.diag(matrix)
-    seen = diagonal > 0
-    if np.any(diagonal < 0) or not np.any(seen):
+    if np.any(diagonal < 0) or not np.any(seen := diagonal > 0):
         return not np.any(diagonal < 0)
     scale = np.sqrt(diagonal[seen])
     return bool(np.linalg.eigvalsh(matrix[np.ix_(seen, seen)] / np.outer(scale, scale))[0] > -INDEPENDENT)
@@ -292,8 +290,6 @@ def definite(matrix: Array) -> bool:
 
 GAP = 1e-2
 """What a linear step of the states may take from |r|² where they are good enough: the likelihood allows for it."""
-
-
 _LATE, _FALLS = 10, 1e-3
 """Last iterations of a search for the best states, and the share of the cost that they take where it has not converged:
 what creeps is near enough."""
@@ -322,19 +318,16 @@ class Trials:
     best: Trial = field(init=False)
     origin: Point | None = field(kw_only=True, default=None)
     """Where the ranks of constraints are found, which are valid for all trials; None: at the first one's start."""
+    _null_space: NullSpace | None = field(init=False, default=None)
     _bend: Bend = field(init=False, default_factory=Bend)
     _unsettled: int = field(init=False, default=0)
     """Searches for the best states that have come to no end, one after another."""
 
-    @cached_property
-    def _null_space(self) -> NullSpace:
-        _ = self.problem.linear  # copies of the problem take it over
-        assert self.origin is not None
-        return NullSpace(self.problem, self.origin)
-
     def _reduced(self, held: Transcription, start: Point) -> ReducedProblem:
         """Points need not be on the constraints, off which redundant rows seem independent."""
-        self.origin = self.origin or start
+        if self._null_space is None:
+            _ = self.problem.linear  # copies of the problem take it over
+            self._null_space = NullSpace(self.problem, self.origin or start)
         return ReducedProblem(held, start, null_space=self._null_space.of(held))
 
     def numbers(self, logs: Array) -> Array:

@@ -194,8 +194,8 @@ class FactorKernels:
         beside: Sequence[int] = (),
         pattern: Callable[[], ca.Sparsity] | None = None,
     ) -> Kernel:
-        """The kernel of a kind, of a factor or of the manifold. ``make`` is given symbols of more stepwise arguments, which
-        have the sizes ``beside``."""
+        """The kernel of a kind, of a factor or of the manifold. ``make`` is given symbols of more stepwise arguments,
+        which have the sizes ``beside``."""
         place = kind, "" if factor is None else factor.name
         if (known := self._own.get(place)) is not None:
             return known
