@@ -98,11 +98,6 @@ class States(Linearization):
         return rows - sum(chain.steps for chain in problem.chains) * self.reduced.tangent
 
     @property
-    def density(self) -> bool:
-        """True if some row is a density of the states: not all efforts are measured."""
-        return self.reduced.problem.has_density
-
-    @property
     def plain(self) -> bool:
         """True if unknowns of a step are its variables themselves, and no row is hard."""
         flat = self.reduced.tangent == self.reduced.problem.manifold.ambient
@@ -138,7 +133,7 @@ def marginal(states: States, logs: Mapping[str, float]) -> Marginal:
     return Marginal(
         value + float(left[-1, -1]),
         left[:-1, -1],
-        states.density,
+        states.problem.has_density,
         left[:-1, :-1],
         cache(partial(_swept, states)),
         cache(partial(_added, chains, Recording.freedom)),

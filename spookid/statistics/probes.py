@@ -4,22 +4,33 @@ in Statistics 19, 1990)."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from spookid.kernels.arrays import Array
 from spookid.solvers.rows import LinearizedFactor, Rows
+from spookid.solvers.systems import System
 from spookid.transcription.factor import Factor
-
-if TYPE_CHECKING:
-    from spookid.statistics.likelihood import Recording
 
 _MOST, _SAMPLES = 16, 4_000
 """Random vectors for one noise at the most, and steps that they cover together."""
 
 
-def fisher(chain: Recording, names: Sequence[str] | None = None, least: int = 1) -> list[tuple[tuple[str, str], float]]:
+class Probed(Protocol):
+    """One recording, linearized, as far as it is asked for; see ``Recording``."""
+
+    steps: int
+    t: int
+    noisy: Sequence[LinearizedFactor]
+
+    @property
+    def system(self) -> System: ...
+
+    def alive(self, factor: Factor) -> Array: ...
+
+
+def fisher(chain: Probed, names: Sequence[str] | None = None, least: int = 1) -> list[tuple[tuple[str, str], float]]:
     """2 |(I − J P Jᵀ)_gg'|² by the names of two noises, the first of them among ``names`` if these are given; from so
     many random vectors at least."""
     every = list(dict.fromkeys(n for t in chain.noisy for n in t.factor.noise)) if names is None else list(names)
@@ -34,7 +45,7 @@ def fisher(chain: Recording, names: Sequence[str] | None = None, least: int = 1)
     return found
 
 
-def coloured(chain: Recording) -> list[tuple[str, float]]:
+def coloured(chain: Probed) -> list[tuple[str, float]]:
     """By name what noise that neighbouring rows share adds to the squares to expect, over its density."""
     overlapping = [term.factor for term in chain.noisy if term.factor.overlap]
     shared = [(f, i) for f in overlapping for i in range(len(f.noise)) if i not in f.density]
@@ -48,13 +59,11 @@ def coloured(chain: Recording) -> list[tuple[str, float]]:
     return found
 
 
-def _probes(chain: Recording) -> int:
+def _probes(chain: Probed) -> int:
     return int(np.clip(_SAMPLES // chain.steps, 1, _MOST))
 
 
-def _left(
-    chain: Recording, every: Sequence[str], seen: Sequence[Factor], probes: int
-) -> Iterator[tuple[Factor, Array]]:
+def _left(chain: Probed, every: Sequence[str], seen: Sequence[Factor], probes: int) -> Iterator[tuple[Factor, Array]]:
     """(I − J P Jᵀ) z of random signs z in the rows of one noise after another, in all rows of some factors,
     (count, names · probes, rows)."""
     rng, count = np.random.default_rng(0), len(every) * probes
@@ -71,9 +80,7 @@ def _left(
         yield term.factor, whole(term.rows, left)
 
 
-def _signs(
-    chain: Recording, term: LinearizedFactor, every: Sequence[str], probes: int, rng: np.random.Generator
-) -> Array:
+def _signs(chain: Probed, term: LinearizedFactor, every: Sequence[str], probes: int, rng: np.random.Generator) -> Array:
     """Random signs in the rows of one noise after another, 0 elsewhere, (count, names · probes, rows that are left)."""
     alive, complement = chain.alive(term.factor), term.complement
     signs = np.zeros((len(alive), len(every) * probes, alive.shape[1]))
