@@ -51,7 +51,7 @@ def misspecification_tests(
     experiment = _experiment(assembly, point, trajectories, values)
     declared = partial(alternatives, assembly, condensed, point, moving, states, experiment.efforts)
     known = [np.zeros(condensed.linearized.parameters)] * len(trajectories)
-    counted = states is not None and states.density
+    counted = states is not None and states.problem.has_density
     volumes = np.array([chain.sweep[0] for chain in states.recordings] if states and counted else known)
     return run_score_tests(condensed, experiment, declared, volumes, errors)
 
