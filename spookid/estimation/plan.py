@@ -21,6 +21,7 @@ from spookid.estimation.friction_width import with_estimated_widths
 from spookid.estimation.gaps import across, has_gaps, parts_of
 from spookid.estimation.outliers import judge_samples, revision, with_outliers
 from spookid.estimation.starts import (
+    asking_on_the_way,
     continuous_laws,
     free_delays,
     with_better_friction,
@@ -77,7 +78,9 @@ def _noise(work: Work) -> None:
     work.problem, work.near = starting_from(work.problem, work.near)
     rough = not holds_pairs(work.solver) and work.problem.corrects and not free_delays(work.problem)
     start = Start(work.near, work.problem.given, hold=work.hold, roughly=rough, revised=revision(work))
+    told, work.callback = work.callback, asking_on_the_way(work)
     work.fit = work.run(work.problem, start, work.fit)
+    work.callback = told
 
 
 def _settle(work: Work, found: Fit) -> Fit:
@@ -100,8 +103,8 @@ def _samples(work: Work) -> None:
 
 
 def _contradicted(work: Work, found: Fit) -> bool:
-    """True if process noise exceeds all that acts in the model: no other estimator or step makes an answer of that."""
-    return work.doubted and bool(unexplained_findings(found.assembly, found.point, found.motion))
+    """True if a unit is wrong or process noise exceeds all that acts: no other estimator or step makes an answer."""
+    return work.misread or (work.doubted and bool(unexplained_findings(found.assembly, found.point, found.motion)))
 
 
 def _widths(work: Work, found: Fit) -> Fit:

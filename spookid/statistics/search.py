@@ -32,9 +32,9 @@ from spookid.statistics.trial import (
     ACCEPT,
     INDEPENDENT,
     ROUNDING,
+    SearchEndedError,
     Trial,
     Trials,
-    UnsettledStatesError,
     clearly_apart,
     definite,
     fall,
@@ -116,7 +116,7 @@ class Search(Trials):
             if not np.isfinite(self.best.value):
                 return self._failed(start, logs, "the likelihood at the initial values is not finite", began)
             return self._to_its_end(settled, began)
-        except (NotPositiveDefiniteError, UnsettledStatesError, np.linalg.LinAlgError) as error:
+        except (NotPositiveDefiniteError, SearchEndedError, np.linalg.LinAlgError) as error:
             return self._failed(start, logs, f"the states are not determined: {error}", began)
 
     def carried_on(self, settled: float = SETTLED, ground: bool = False) -> Outcome:
@@ -185,7 +185,7 @@ class Search(Trials):
             if not self.history:
                 self._accept(self.best, 0.0, 0.0)
             status, detail = self._iterate(settled, correction)
-        except UnsettledStatesError as error:
+        except SearchEndedError as error:
             status, detail = Status.STALLED, str(error)
         except KeyboardInterrupt:
             status, detail = Status.INTERRUPTED, f"after {len(self.history) - 1} iterations"

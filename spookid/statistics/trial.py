@@ -290,13 +290,15 @@ def definite(matrix: Array) -> bool:
 
 GAP = 1e-2
 """What a linear step of the states may take from |r|² where they are good enough: the likelihood allows for it."""
-_LATE, _FALLS = 10, 1e-3
-"""Last iterations of a search for the best states, and the share of the cost that they take where it has not converged:
-what creeps is near enough."""
 
 
-class UnsettledStatesError(ArithmeticError):
-    """Twice in a row no best states were found: the model does not move as the data do."""
+_LATE = 10
+"""Last iterations of a search for the best states. If it has not converged, and they take more than 1 from |r|², what
+is left concerns the likelihood."""
+
+
+class SearchEndedError(ArithmeticError):
+    """The model does not move as the data do: twice in a row no best states were found, or a callback says so."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -364,7 +366,7 @@ class Trials:
         return marginal(states, by_name) if self.sizes else Marginal.of_squares(states.schur)
 
     def best_states(self, start: Point, logs: Array, most: float, gap: float) -> States:
-        """The best states at the parameters of ``start`` and these sizes; raises as ``trial``, and UnsettledStatesError
+        """The best states at the parameters of ``start`` and these sizes; raises as ``trial``, and SearchEndedError
         if for the second time in a row they are not found."""
         held = self.problem.with_numbers(self.numbers(logs)).held_at(start.parameters)
         began, reduced = time.perf_counter(), self._reduced(held, start)
@@ -376,10 +378,10 @@ class Trials:
         for part in self.spent:
             self.spent[part] += getattr(inner.timing, part)
         last, before = (inner.history[-i].total for i in (1, 1 + min(_LATE, len(inner.history) - 1)))
-        falls = inner.status is Status.MAX_ITERATIONS and before - last > _FALLS * last
+        falls = inner.status is Status.MAX_ITERATIONS and before - last > 1
         self._unsettled = self._unsettled + 1 if falls else 0
         if self._unsettled > 1:
-            raise UnsettledStatesError(
+            raise SearchEndedError(
                 f"the states did not converge in {self.inner.max_iterations} steps, twice in succession"
             )
         return States(ReducedProblem(held, inner.point), inner.point)
