@@ -122,9 +122,9 @@ def _experiment(
         if size.kind == "disturbance"
         for name, place in zip(size.names, size.places, strict=False)
     }
-    # Delays and offsets are not sought in sensors whose noise is correlated: their columns would be others.
+    # Delays and offsets are not sought in sensors whose noise is correlated or uneven: their columns would be others.
     known_noise = zip(channels, assembly.sigmas.tolist(), strict=True)
-    sigmas = {o.signal: np.inf if is_correlated(o) else sigma for o, sigma in known_noise}
+    sigmas = {o.signal: np.inf if is_correlated(o) or o.sensor.jitter != 0 else sigma for o, sigma in known_noise}
     # Motors whose signal is known: their coordinate, signal, its place among the inputs, and gain.
     motors = (
         (m.label, m.signal, model.signals.index(m.signal), substitute(m.unit_effort, known).item())
