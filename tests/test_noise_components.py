@@ -162,6 +162,21 @@ def test_declared_counts_add_to_a_given_sigma_and_are_recognized_without() -> No
     assert one.resolution == pytest.approx(2 * width)
 
 
+def test_rounding_errors_of_slow_signals_are_recognized_and_covered() -> None:
+    solutions = []
+    for seed in range(10):
+        recording = recorded(seed, 0.02, 1e-4)
+        solutions.append(
+            posed(recording.with_signals(x=np.round(recording.signal("x") / 0.05) * 0.05))
+            .with_(estimator="auto")
+            .solve()
+        )
+    far = np.array([offs(solution) for solution in solutions])
+    assert np.sum(far > 1.96) <= 3  # of 20: more by accident in one of 60
+    texts = [f.text for solution in solutions for f in solution.findings if f.code == "noise.correlated"]
+    assert sum("less than a count" in text for text in texts) >= 5
+
+
 @pytest.mark.parametrize(
     ("sensor", "words"),
     [
