@@ -177,6 +177,17 @@ def test_rounding_errors_of_slow_signals_are_recognized_and_covered() -> None:
     assert sum("less than a count" in text for text in texts) >= 5
 
 
+def test_jitter_that_is_not_declared_is_suspected_and_normal_noise_or_counts_are_not() -> None:
+    def suspected(recording: Recording) -> bool:
+        return any("(jitter)" in f.text for f in posed(recording).solve().findings)
+
+    assert all(suspected(jittered(seed, 0.02)) for seed in range(3))
+    for seed in range(3):
+        plain = recorded(seed, 0.02, SCALE)
+        counted = plain.with_signals(x=np.round(plain.signal("x") / 0.01) * 0.01)
+        assert not any(suspected(one) for one in (plain, counted, heavy(seed, 0.02)))
+
+
 @pytest.mark.parametrize(
     ("sensor", "words"),
     [

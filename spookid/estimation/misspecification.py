@@ -143,6 +143,7 @@ def _experiment(
         _longest_interval(assembly),
         frozenset(o.signal for o in channels if o.sensor.either_sign),
         tuple(_apart(assembly, chain) for chain in range(len(trajectories))),
+        frozenset(one.names[0] for one in assembly.noise if one.floor**2 > sigmas.get(one.names[0], np.inf) ** 2 / 2),
     )
 
 
