@@ -22,6 +22,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,6 +43,7 @@ from spookid.results.findings import Finding
 from spookid.results.result import Noise, Solution
 from spookid.solvers.status import Status
 from spookid.statistics.search import SETTLED
+from spookid.tables.table import uncertain
 
 _SMALL = 1e-4
 """1/ν below which Student's distribution is the normal one but for terms of its square; and a relative difference."""
@@ -49,36 +51,25 @@ _SPAN = 1e4
 """Ratio of the sizes that are sought and that of all errors, at most."""
 
 
-@dataclass(frozen=True, eq=False)
-class Errors:
+class Errors(NamedTuple):
     """Of the samples of one channel in one recording, (n,) each."""
 
-    places: Array
-    """Among the recording's timestamps."""
-    errors: Array
-    """Measured less predicted, in the signal's unit."""
-    left: Array
-    """One less the leverage."""
-    rates: Array
-    """Time derivative of the predicted signal."""
-    rows: Array
-    """Whitened residuals of the fit."""
-    widths: Array
-    """Standard deviations with which they are."""
-    sigma: float
-    """That of the sensor, in the fit's likelihood."""
+    places: Array  # among the recording's timestamps
+    errors: Array  # measured less predicted, in the signal's unit
+    left: Array  # one less the leverage
+    rates: Array  # time derivative of the predicted signal
+    rows: Array  # whitened residuals of the fit
+    widths: Array  # standard deviations with which they are
+    sigma: Array  # that of the sensor in the fit's likelihood
 
 
 @dataclass(frozen=True, eq=False)
 class Distribution:
     """Of the errors of one channel."""
 
-    scale: float
-    """σ, in the signal's unit."""
-    jitter: float
-    """τ [s]."""
-    tail: float
-    """1/ν."""
+    scale: float  # σ, in the signal's unit
+    jitter: float  # τ [s]
+    tail: float  # 1/ν
 
     def variance(self, rates: Array) -> Array:
         """v."""
@@ -121,7 +112,7 @@ class Distribution:
 
     def gain(self, of: Errors) -> float:
         """Log-likelihood of the errors of a fit beyond that of the normal noise of its rows."""
-        normal = -(of.rows**2) / 2 - math.log(of.sigma) - math.log(2 * math.pi) / 2
+        normal = -(of.rows**2) / 2 - np.log(of.sigma) - math.log(2 * math.pi) / 2
         return float(np.sum(self.density(of.errors**2, self.information * of.widths**2) - normal))
 
     def adjusted(self, recording: Recording, signal: str, of: Errors) -> Recording:
@@ -151,8 +142,7 @@ def check_components(problem: Problem, staged: bool) -> None:
 
 def errors_of(fit: Fit, i: int) -> tuple[Errors, ...]:
     """Of the samples of a channel by its number, in each recording."""
-    assembly, found = fit.assembly, []
-    states = None if fit.likelihood is None else fit.likelihood.states
+    assembly, states, found = fit.assembly, fit.likelihood.states if fit.likelihood else None, []
     channel, sigma, h = assembly.problem.channels[i], assembly.sigmas[i], assembly.problem.step
     residuals = assembly.transcription.residuals(fit.point)
     names = [factor.name for factor in assembly.transcription.factors]
@@ -175,14 +165,14 @@ def errors_of(fit: Fit, i: int) -> tuple[Errors, ...]:
         if channel.period is not None:
             predicted = np.unwrap(predicted, period=channel.period)
         rates = np.interp(own.at, np.arange(len(predicted)), np.gradient(predicted, h))
-        used = np.isfinite(rows) & (left > 0)
-        places, errors, left, rates, rows, widths = (each[used] for each in (places, errors, left, rates, rows, widths))
-        found.append(Errors(places, errors, left, rates, rows, widths, float(sigma)))
+        parts, used = (places, errors, left, rates, rows, widths, sigma + 0 * rows), np.isfinite(rows) & (left > 0)
+        found.append(Errors(*(part[used] for part in parts)))
     return tuple(found)
 
 
-def most_likely(channel: Channel, errors: Sequence[Errors]) -> tuple[Distribution, Array]:
-    """The distribution of the errors with what is given of it, and standard errors of σ, τ and ν, (3,)."""
+def most_likely(channel: Channel, errors: Sequence[Errors], floor: float) -> tuple[Distribution, Array]:
+    """The distribution of the errors with what is given of it and σ at its floor at least, and standard errors of σ, τ
+    and ν, (3,)."""
     from scipy.optimize import minimize  # slow to load, and few ask for it
 
     squares, left, rates = np.hstack([(one.errors**2, one.left, one.rates) for one in errors])
@@ -199,7 +189,7 @@ def most_likely(channel: Channel, errors: Sequence[Errors]) -> tuple[Distributio
         one = distribution(x)
         return -float(left @ one.density(squares / left, one.variance(rates)))
 
-    limits = ((1 / _SPAN, _SPAN), (0.0, _SPAN), (0.0, 1.0))
+    limits = ((max(floor / size, 1 / _SPAN), _SPAN), (0.0, _SPAN), (0.0, 1.0))
     bounds = [limit if one is None else (one, one) for one, limit in zip(given, limits, strict=True)]
     start = [begun if one is None else one for one, begun in zip(given, (0.6, 0.6, 0.3), strict=True)]
     found = distribution(minimize(cost, start, method="L-BFGS-B", bounds=bounds, options={"ftol": SETTLED**3}).x)
@@ -210,6 +200,7 @@ def with_components(work: Work, first: Fit) -> Fit:
     """The fit with the noise of sensors whose samples are not normal with equal variances."""
     problem, fit, before = first.assembly.problem, first, math.nan
     own = [i for i, channel in enumerate(problem.channels) if channel.is_adjusted]
+    floors = {size.names[0]: size.floor for size in first.assembly.noise if size.kind == "sensor"}
     found, more = dict[int, tuple[Distribution, Array]](), 0.0
     for _ in range(work.solver.max_iterations):
         if fit.outcome.status is not Status.CONVERGED or fit.likelihood is None:
@@ -219,17 +210,15 @@ def with_components(work: Work, first: Fit) -> Fit:
         if abs(fit.result.log_likelihood + more - before) <= SETTLED:
             break
         before = fit.result.log_likelihood + more
-        found = {i: most_likely(problem.channels[i], errors[i]) for i in own}
+        found = {i: most_likely(problem.channels[i], errors[i], floors[problem.channels[i].signal]) for i in own}
         recordings = list(problem.recordings)
         for i, (one, _) in found.items():
             pairs = zip(recordings, errors[i], strict=True)
             recordings = [one.adjusted(recording, problem.channels[i].signal, of) for recording, of in pairs]
         fit = work.run(problem.with_(recordings=recordings, step=problem.step), Start(fit.result, hold=work.hold), fit)
     if found:
-        work.problem = fit.assembly.problem
-        work.remarks.append(
-            partial(_with_components, {problem.channels[i].signal: one for i, one in found.items()}, more)
-        )
+        work.problem, told = fit.assembly.problem, {problem.channels[i].signal: one for i, one in found.items()}
+        work.remarks.append(partial(_with_components, told, more))
     return fit
 
 
@@ -247,14 +236,9 @@ def _finding(signal: str, one: Distribution, errors: Array) -> Finding:
     """What was found of a sensor."""
     words, evidence = [], {"jitter": one.jitter, "freedom": one.freedom}
     if one.jitter:
-        words.append(f"Timestamps of {signal} err by {_with_error(1000 * one.jitter, 1000 * errors[1])} ms (rms).")
-    if one.tail:
-        freedom = _with_error(one.freedom, errors[2])
+        words.append(f"Timestamps of {signal} err by {uncertain(1000 * one.jitter, 1000 * errors[1])} ms (rms).")
+    if one.freedom:
+        freedom = uncertain(one.freedom, errors[2])
         words.append(f"The noise of {signal} has Student's t-distribution with {freedom} degrees of freedom.")
-    if not words:
-        words = [f"The noise of {signal} is normal, and its timestamps are exact."]
-    return Finding("noise.distribution", (signal,), evidence, " ".join(words))
-
-
-def _with_error(value: float, error: float) -> str:
-    return f"{value:.3g}" + (f" ± {error:.2g}" if math.isfinite(error) else "")
+    text = " ".join(words) or f"The noise of {signal} is normal, and its timestamps are exact."
+    return Finding("noise.distribution", (signal,), evidence, text)
