@@ -16,7 +16,7 @@ _NAMES = {
     "assembly.problem": "Problem",
     "data.channels": "Sensor",
     "data.energy": "EnergyBalance",
-    "data.losses": "RobustLoss",
+    "data.losses": "RobustLoss StudentT",
     "data.inertial_sensors": "Accelerometer Gyroscope Orientation",
     "data.recording": "Recording RecordingFiles",
     "data.residual": "Holonomic Nonholonomic Residual",
@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from spookid.data.inertial_sensors import Gyroscope as Gyroscope
     from spookid.data.inertial_sensors import Orientation as Orientation
     from spookid.data.losses import RobustLoss as RobustLoss
+    from spookid.data.losses import StudentT as StudentT
     from spookid.data.recording import Recording as Recording
     from spookid.data.recording import RecordingFiles as RecordingFiles
     from spookid.data.residual import Holonomic as Holonomic

@@ -19,6 +19,7 @@ from spookid.estimation.fit import Fit
 from spookid.estimation.fitting import Start
 from spookid.estimation.friction_width import with_estimated_widths
 from spookid.estimation.gaps import across, has_gaps, parts_of
+from spookid.estimation.noise_components import with_components
 from spookid.estimation.outliers import judge_samples, revision, with_outliers
 from spookid.estimation.starts import (
     asking_on_the_way,
@@ -186,6 +187,13 @@ STAGES = (
         lambda w: w.whole is not None,
         _samples,
         "if they are no outliers",
+    ),
+    Stage(
+        "sensor noise",
+        "with samples weighted by the rate of the signal, or adjusted for heavy tails,",
+        lambda w: any(channel.is_adjusted for channel in w.problem.channels),
+        _on_fit(with_components),
+        "until the likelihood converges",
     ),
     Stage(
         "friction width",

@@ -253,6 +253,11 @@ class Recording:
             self.release()
         return [(name, self._free[i][j]) for i, t in enumerate(self.terms) for j, name in enumerate(t.factor.noise)]
 
+    def spared(self, name: str) -> Array:
+        """1 less the leverage of each row of a factor, (count, rows)."""
+        number = next(i for i, term in enumerate(self.terms) if term.factor.name == name)
+        return self._left(self.terms[number], self.system.cross_covariances(number))
+
     def noise(self) -> list[tuple[str, float, float]]:
         """Per name of a noise: Σ r², and what the states' following adds to the slope."""
         moves, found = np.stack([-self.system.response[:, -1], self.sweep[1]], axis=1), []
