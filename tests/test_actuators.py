@@ -115,14 +115,14 @@ def test_fields_of_isaac_lab(file, tmp_path):
 
 def test_what_is_refused(file, tmp_path):
     _, problem = declared(file, SERVOS["voltage"])
-    with pytest.raises(ProblemError, match="'kp' is in no recording"):
+    with pytest.raises(ProblemError, match=r"'kp' has no constant value \(no recording\)"):
         robots.servos(problem, {"armature": 0.003}, {"vin": 7.4})
     recordings = [
         Recording(T, {"goal": GOAL, "kp": np.full(len(T), kp), "vin": np.full(len(T), 7.4), "q": 0 * T}, name=str(kp))
         for kp in (100.0, 200.0)
     ]
     _, problem = declared(file, SERVOS["voltage"], recordings)
-    with pytest.raises(ProblemError, match="'kp' is between 100 and 200 in the recordings"):
+    with pytest.raises(ProblemError, match="signal varies from 100 to 200 in the recordings"):
         robots.servos(problem, {"armature": 0.003})
     (drive,) = robots.servos(problem, {"armature": 0.003}, {"kp": 100})
     assert drive.free_speed == pytest.approx(0.9 * 7.4 / 0.35)  # the supply as it was recorded

@@ -98,7 +98,7 @@ def test_constraints_that_repeat_a_joint_or_contradict_it(settings):
     if "state_weight" in settings:  # in maximal coordinates rows that repeat others are known from the others
         swing([0.2], **settings).solve(max_iterations=3)
     else:
-        with pytest.raises(ProblemError, match=r"the joints already satisfy constraints 'd0'; leave these"):
+        with pytest.raises(ProblemError, match=r"the joints already satisfy constraints 'd0'; remove these"):
             swing([0.2], **settings).solve()
     swing(more=[1], **settings).solve(max_iterations=2)
 

@@ -237,12 +237,12 @@ STAGES = (
 
 
 def lead(work: Work) -> Work:
-    """The work, with its motion and its noise found."""
+    """Work with preliminary estimates of its motion and noise."""
     return through(work, LEADING)
 
 
 def through(work: Work, stages: Sequence[Stage]) -> Work:
-    """The work, gone through these stages, until it is interrupted."""
+    """Work after given stages, unless it is interrupted."""
     for stage in stages:
         if work.stopped:
             break
@@ -253,7 +253,7 @@ def through(work: Work, stages: Sequence[Stage]) -> Work:
 
 
 def answered(work: Work, asked: Problem) -> Solution:
-    """The result of what was done, as it was asked."""
+    """Result of all stages, in the form that the user asked for."""
     assert work.fit is not None
     answer = work.answer or work.polished(work.fit).told()
     for remark in () if work.stopped else reversed(work.remarks):
@@ -267,7 +267,7 @@ def answered(work: Work, asked: Problem) -> Solution:
 
 @dataclass(frozen=True)
 class Plan(Tabular):
-    """What a solve will do, or has done."""
+    """Plan of a solve: its stages, and the fits that were made."""
 
     problem: str
     """Its name."""
@@ -282,11 +282,11 @@ class Plan(Tabular):
         return cls(work.problem.name, tuple(stage for stage in STAGES if stage.belongs(work)))
 
     def done(self, found: Solution) -> Plan:
-        """With the fits of a result."""
+        """Plan with the fits of a result."""
         return replace(self, fits=found.stages)
 
     def blocks(self) -> Sequence[Block]:
-        """The stages, and the fits that were made in them."""
+        """Table of the stages and of the fits made in them."""
         rows = [(one.name, " ".join(filter(None, [one.words, one.due]))) for one in self.stages]
         planned: list[Block] = [f"Plan of {self.problem}", Table(("stage", "what is fitted"), rows, left=(0, 1))]
         if not self.fits:

@@ -22,7 +22,7 @@ _NUMBERS = ("torque_constant", "resistance", "supply", "back_emf", "duty_limit",
 
 @dataclass(frozen=True, eq=False)
 class DCDrive:
-    """A voltage drive of a DC motor without inductance: V = sat(duty) supply, i = (V − k_e s)/R, τ = k i.
+    """Voltage drive of a DC motor without inductance: V = sat(duty) supply, i = (V − k_e s)/R, τ = k i.
 
     Everything is felt at the joint: with a gear of ratio n, ``torque_constant`` is n times that of the motor.
 
@@ -64,7 +64,7 @@ class DCDrive:
                 raise ProblemError(f"{what}: {name} is 0; give a positive value")
 
     def effort(self, duty: ca.SX, rate: ca.SX, supply: ca.SX, share: float) -> ca.SX:
-        """τ at a commanded duty and a rate of the coordinate [N m or N]."""
+        """Effort τ for a commanded duty and a rate of the coordinate [N m or N]."""
         emf = self.torque_constant if self.back_emf is None else self.back_emf
         duty = limited(duty, self.duty_limit, share)
         current = (duty * supply - emf * rate) / (self.resistance + self.source_resistance * duty**2)
@@ -77,7 +77,7 @@ class DCDrive:
 
 
 class Servo(Load):
-    """A drive that follows a command u: τ = sat(k_p (u − q) + k_d (u̇ − s) + feedforward), q and s of its joint.
+    """Drive that follows a command u: τ = sat(k_p (u − q) + k_d (u̇ − s) + feedforward), for a joint at q, s.
 
     It is one of a model's motors. Fits, simulation and checks take its commands as inputs. ::
 
@@ -167,7 +167,7 @@ class Servo(Load):
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """Its signals: commands act late and are held; what is measured lies on lines between its samples."""
+        """Input signals of the servo: commands are delayed and held; measured signals are interpolated linearly."""
         late = {self.roles.get(role) for role in ("command", "command_rate", "feedforward")}
         return tuple(
             Input(name, self.values["delay"], self.hold)
@@ -178,14 +178,14 @@ class Servo(Load):
 
     @property
     def powers(self) -> tuple[Input, ...]:
-        """The square and the cube of a held command of a drive that saturates: how its levels spread over a step."""
+        """Square and cube of a held command of a drive that saturates, which describe its levels within a step."""
         limits = [self.limit, *([] if self.drive is None else [self.drive.duty_limit, self.drive.current_limit])]
         if self.hold != "previous" or all(limit is None for limit in limits):
             return ()
         return tuple(Input(self.command, self.values["delay"], self.hold, power=power) for power in (2, 3))
 
     def mean_effort(self, position: ca.SX, rate: ca.SX, inputs: Mapping[str, ca.SX]) -> ca.SX:
-        """τ in mean over a step, of means of the inputs and of the command's powers there, (n,) [N m or N].
+        """Mean effort τ over a step, from means of the inputs and of the powers of the command, (n,) [N m or N].
 
         A jump of the command within the step may saturate the drive on one side only. Each level is limited by itself.
         """
@@ -199,7 +199,7 @@ class Servo(Load):
         return total
 
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
-        """τ along its coordinate, zero along others, (n,) [N m or N]."""
+        """Effort τ along the servo's coordinate, zero along others, (n,) [N m or N]."""
         own = dict(zip(self.signals, ca.vertsplit(inputs), strict=True))
         given = {role: own[name] for role, name in self.roles.items()}
         result = ca.SX.zeros(rate.numel())
@@ -248,8 +248,8 @@ class Servo(Load):
 
 
 def two_levels(mean: ca.SX, square: ca.SX, cube: ca.SX) -> tuple[tuple[ca.SX, ca.SX], tuple[ca.SX, ca.SX]]:
-    """Two levels of a signal, each with its share of the step, that have the means of the signal, its square and its
-    cube: those before and after a jump, or the nodes of a Gauss quadrature (Golub and Welsch, 1969)."""
+    """Two levels of a signal, with their time shares in a step, that reproduce the means of the signal, its square and
+    its cube: the levels before and after a jump, or the nodes of a Gauss quadrature (Golub and Welsch, 1969)."""
     spread, third = square - mean**2, cube - 3 * mean * square + 2 * mean**3
     least = _ROUNDING * square + _ROUNDING**2
     skew = third * spread / (spread**2 + least**2)  # 0 where there is one level
@@ -259,7 +259,7 @@ def two_levels(mean: ca.SX, square: ca.SX, cube: ca.SX) -> tuple[tuple[ca.SX, ca
 
 
 def limited(value: ca.SX, limit: ca.SX | None, share: float) -> ca.SX:
-    """A value within ±limit, rounded off over a share of the limit: half the difference of √((x ± L)² + w²)."""
+    """Smooth limit of a value to ±L, half the difference of √((x ± L)² + w²), rounded off over a share of the limit."""
     if limit is None:
         return value
     width = share * limit

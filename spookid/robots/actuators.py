@@ -31,7 +31,7 @@ _ALIKE = 1e-6
 
 @dataclass(frozen=True)
 class ServoActuator:
-    """Numerical parameters of a servo for simulators; of a coordinate in rad, or in m and N."""
+    """Numerical parameters of a servo for simulators, in rad and N m, or m and N."""
 
     joint: str
     """Label of the driven coordinate."""
@@ -65,7 +65,7 @@ class ServoActuator:
     """What simulators have no place for."""
 
     def bias_terms(self) -> tuple[float, float, float]:
-        """Bias terms b of the effort k_p u + b_0 + b_1 q + b_2 s."""
+        """Bias terms b of the servo effort k_p u + b_0 + b_1 q + b_2 s."""
         own = {"position": (self.kp * self.offset, -self.kp, 0.0), "velocity": (0.0, 0.0, -self.kp)}
         constant, of_position, of_rate = own.get(self.mode, (0.0, 0.0, 0.0))
         return constant + self.bias, of_position, of_rate - self.kd
@@ -95,7 +95,7 @@ class ServoActuator:
         return f"<{tag} " + " ".join(f'{key}="{value}"' for key, value in values.items()) + "/>"
 
     def isaac_lab(self, timestep: float) -> dict[str, Any]:
-        """Fields of a configuration of Isaac Lab: a delayed PD actuator, a DC motor or an ideal PD actuator."""
+        """Fields of an Isaac Lab actuator configuration: delayed PD actuator, DC motor or ideal PD actuator."""
         stiffness = self.kp if self.mode == "position" else 0.0
         damping = self.kd + (self.kp if self.mode == "velocity" else 0.0) + self.back_emf
         steps = self.delay / timestep
@@ -123,7 +123,7 @@ def _text(value: float) -> str:
 def servos(
     problem: Problem, found: Solution | Mapping[str, float], signals: Mapping[str, float] | None = None
 ) -> tuple[ServoActuator, ...]:
-    """The servos of a problem as actuators of simulators. ::
+    """Convert the servos of a problem to actuators for simulators. ::
 
         drives = robots.servos(problem, solution, {"kp": 400, "vin": 7.4})
         robot.write("identified.xml", solution, servos=drives)
@@ -203,13 +203,13 @@ def _signal(problem: Problem, name: str, given: Mapping[str, float], constant: b
     samples = [recording.signal(name) for recording in problem.recordings if name in recording.signals]
     seen = np.concatenate([own[np.isfinite(own)] for own in samples]) if samples else np.zeros(0)
     if not seen.size or (constant and np.ptp(seen) > _ALIKE * np.abs(seen).max()):
-        why = f"is between {seen.min():g} and {seen.max():g} in the recordings" if seen.size else "is in no recording"
-        raise ProblemError(f"{problem.what}: {name!r} {why}; say which value the simulator is to have")
+        why = f"signal varies from {seen.min():g} to {seen.max():g} in the recordings" if seen.size else "no recording"
+        raise ProblemError(f"{problem.what}: {name!r} has no constant value ({why}); give the simulator's value")
     return float(np.mean(seen))
 
 
 def write_isaac_lab(drives: Sequence[ServoActuator], path: str | PathLike[str], timestep: float) -> None:
-    """Write a YAML file with the fields of Isaac Lab's actuator configurations, one by joint.
+    """Write a YAML file with the fields of Isaac Lab's actuator configurations, one per joint.
 
     Args:
         drives: those of ``servos``.
@@ -220,7 +220,7 @@ def write_isaac_lab(drives: Sequence[ServoActuator], path: str | PathLike[str], 
         ProblemError: for a time step that is not positive, or a file that cannot be written.
     """
     if not timestep > 0:
-        raise ProblemError(f"timestep is {timestep:g}; give a positive number of seconds")
+        raise ProblemError(f"argument timestep is {timestep:g}; give a positive number of seconds")
     lines = [f"# Delays in physics steps of {timestep:g} s; SI units, angles in rad."]
     for one in drives:
         lines += [f"# {one.joint}: without {what}." for what in one.left_out]
@@ -246,7 +246,7 @@ _KEPT = ("name", "group", "ctrllimited", "ctrlrange")
 
 
 def actuator_edits(document: Document, drives: Sequence[ServoActuator]) -> list[Edit]:
-    """Edits that write each servo as the actuator of its joint in an MJCF."""
+    """Edits of an MJCF file that replace the actuator of each joint by the fitted servo."""
     options = [e for e in document.root.inside() if e.tag == "option" and "timestep" in e.attributes]
     timestep = float(options[-1].attributes["timestep"]) if options else _TIMESTEP
     sections = [element for element in document.root.children if element.tag == "actuator"]

@@ -15,7 +15,7 @@ def _single(mujoco: Any) -> tuple[Any, ...]:
 
 
 def servos_of(spec: Any, mujoco: Any) -> tuple[FileServo, ...]:
-    """Servos of one coordinate without a gear, with the effort k_p (u − q) − k_d s or k_p (u − s)."""
+    """Servos along one coordinate, without gear, with effort k_p (u − q) − k_d s or k_p (u − s)."""
     plain = (
         mujoco.mjtTrn.mjTRN_JOINT,
         mujoco.mjtGain.mjGAIN_FIXED,
@@ -40,7 +40,7 @@ def servos_of(spec: Any, mujoco: Any) -> tuple[FileServo, ...]:
 
 
 def motors_of(spec: Any, mujoco: Any, path: str) -> tuple[Actuator, ...]:
-    """Motors whose effort is gear times gain times control, along one coordinate."""
+    """Motors along one coordinate, with effort gear times gain times control input."""
     plain = mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtGain.mjGAIN_FIXED, mujoco.mjtBias.mjBIAS_NONE, mujoco.mjtDyn.mjDYN_NONE
     single = {joint.name for joint in spec.joints if joint.type in _single(mujoco)}
     return tuple(

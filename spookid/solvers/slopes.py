@@ -219,7 +219,7 @@ def _inverted(matrices: Array) -> tuple[Array, float]:
     """A⁻¹ of every step and Σ log |det A|."""
     inverse, logarithms = inverses(matrices)
     if np.any(np.isneginf(logarithms)):
-        raise NotPositiveDefiniteError("what is random does not move the mechanism")
+        raise NotPositiveDefiniteError("process noise does not reach every degree of freedom")
     return inverse, float(np.sum(logarithms))
 
 

@@ -218,7 +218,7 @@ def _heterogeneity(
     kept = np.flatnonzero(np.tile(problem.shared_by_chains[moving], len(own)))
     before = np.concatenate([np.diag(block) for block in own])[kept]
     words = [
-        f"recordings disagree on {problem.names[p]}: {chain.name} differs by {{}} from the others?"
+        f"recordings disagree on {problem.names[p]}: recording {chain.name} differs by {{}} from others?"
         for chain in problem.chains
         for p in moving.tolist()
     ]

@@ -291,9 +291,9 @@ class Search(Trials):
         little = self.undamped <= max(_LITTLE * settled, ROUNDING)
         if self.ahead is None or little or not fault(numbered, self.ahead, derivatives=False):
             if promised <= settled:
-                return Status.CONVERGED, f"a step would gain less than {settled:g} of the log-likelihood"
+                return Status.CONVERGED, f"a step would increase the log-likelihood by less than {settled:g}"
             if promised <= ROUNDING:
-                return Status.CONVERGED, f"the predicted gain of a step ({promised:.1g} in log-likelihood) is rounding"
+                return Status.CONVERGED, f"the predicted log-likelihood gain ({promised:.1g}) is rounding error"
         return Status.STALLED, because("no step raises the likelihood", numbered, self.best.point, self.ahead)
 
     def _step(self, matrix: Array, settled: float, exact: bool = False) -> tuple[Array | None, float]:

@@ -382,7 +382,7 @@ class Trials:
         self._unsettled = self._unsettled + 1 if falls else 0
         if self._unsettled > 1:
             raise SearchEndedError(
-                f"the states did not converge in {self.inner.max_iterations} steps, twice in succession"
+                f"the states did not converge in {self.inner.max_iterations} iterations, twice in succession"
             )
         return States(ReducedProblem(held, inner.point), inner.point)
 

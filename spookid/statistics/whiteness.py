@@ -204,7 +204,7 @@ class SerialCorrelation:
         if self.interpolated:
             cause += ", or the step is too long for what is between: does it stay with half of it?"
         return (
-            f"those of {self.noise.removeprefix('measurement of ')} are not white (lag-{self.lag} correlation "
+            f"residuals of {self.noise.removeprefix('measurement of ')} are not white (lag-{self.lag} correlation "
             f"{self.correlation:.2f}, for white noise {self.expected:.2f}): {cause}"
         )
 
