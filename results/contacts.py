@@ -91,8 +91,8 @@ def balls() -> tuple[str, list[Solution]]:
     """Coverage over twins with what disturbs the motion estimated, and taken for none; the table and the former."""
     rows = [
         "## A ball that bounces: restitution",
-        f"The data are {TWINS} drops of a ball with the restitution coefficient e = {E} and three impacts each. Only the "
-        "height z is measured; the initial value of e is 0.5, and the sensor noise is estimated.\n\n"
+        f"The data are {TWINS} drops of a ball with the restitution coefficient e = {E} and three impacts each. "
+        "Only the height z is measured; the initial value of e is 0.5, and the sensor noise is estimated.\n\n"
         "| what disturbs the motion | converged | rms error of e | median standard error | within 1.96 errors "
         "| largest score | processor time of a fit |\n|---|---|---|---|---|---|---|",
     ]

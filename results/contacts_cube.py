@@ -190,7 +190,8 @@ def impacts(runs: list[Array], dt: float, radius: float, level: float) -> tuple[
     names = ", ".join(motion.name.removeprefix("toss ") for motion in found.trajectories)
     said = (
         f"The fit uses `Impact`s at the first impacts of tosses {names}, in which one corner hits the table and "
-        f"slides on. The fit of all these tosses: {found.status.value}, {told} (one standard error; {spent:.0f} s). The given "
+        f"slides on. The fit of all these tosses: {found.status.value}, {told} (one standard error; {spent:.0f} s). "
+        "The given "
         "standard deviations of the sensors are 0.5 mm and 5 mrad. The fit estimates the process noise. "
         "This noise also explains errors of the angles next to impacts, which arise because the published "
         "angles were median-filtered."

@@ -43,7 +43,7 @@ def beside(fits: dict[str, Solution]) -> list[str]:
         chance = float(chi2.sf(square, 3))
         (alike if chance > LEAST else differ).append(name)
         lines.append(f"| {name} | {first.unit} | {' | '.join(cells)} | {np.sqrt(square / 3):.1f} | {chance:.2g} |")
-    lines += ["", f"Alike, with a chance above {LEAST:g}: {', '.join(alike)}."]
+    lines += ["", f"The legs agree, with a probability above {LEAST:g}, in: {', '.join(alike)}."]
     lines += [f"Not alike: {', '.join(differ)}."]
     return lines
 
@@ -57,8 +57,14 @@ def main() -> None:
     lines = [
         "# Legs of a quadruped from commands and positions",
         "",
-        "A Unitree Go2 is held in the air and follows triangles of its position commands. Torques and gains were not",
-        "recorded. Everything is identifiable up to the common gain, which `spookid check` names before a fit:",
+        (
+            "The quadruped Unitree Go2 is suspended in the air, and its legs follow triangular position "
+            "commands. Torques and gains were not"
+        ),
+        (
+            "recorded. Therefore all parameters are identifiable only up to one common gain, as `spookid check` "
+            "reports before a fit:"
+        ),
         "",
         "```",
         checked(),
@@ -72,13 +78,19 @@ def main() -> None:
         "",
         "## Why the legs differ",
         "",
-        "Gears and encoder zeros may differ from leg to leg, and with them dry friction and constant torques. Masses",
+        (
+            "Gears and encoder zeros may differ between the legs, and with them dry friction and constant "
+            "torques. Masses"
+        ),
         "may not: that they differ shows model error, which the tests of the residuals find too. Its causes were not",
         "separated.",
         "",
         *(f"- {name}: {fit.status.value}. {' '.join(fit.notices)}" for name, fit in fits.items()),
         "",
-        f"Made by `python results/go2.py` at commit {commit.strip()}, spookid {spookid.__version__}.",
+        (
+            f"The command `python results/go2.py` wrote this page at commit {commit.strip()}, spookid "
+            f"{spookid.__version__}."
+        ),
     ]
     (HERE / "go2.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 

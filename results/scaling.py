@@ -34,21 +34,22 @@ STRUCK = 100
 WORKERS = 100
 MANY = 1_000_000
 INTRO = """
-A driven pendulum with three parameters, its disturbance and its encoder's noise unknown, fitted to twins of 10 s in
-steps of 10 ms by `spookid solve twins.py --jobs 2`: recordings are files, each worker holds one at a time, and sums of
-n_p × n_p travel. CPU is of all processes together. A further recording is what each costs beyond those of the row
-before; the first rows are mostly the start of the command and of its workers. Memory is the largest resident set that
-any worker, or the command itself, ever had. Made by `python results/scaling.py{largest}` with a load of {load:.1f} of
-other work when it began ({machine}).
+This page fits a driven pendulum with three parameters, unknown process noise and unknown encoder noise to
+synthetic recordings of 10 s with steps of 10 ms. The command is `spookid solve twins.py --jobs 2`. The recordings are
+files, each worker has one recording in memory at a time, and workers return only sums of n_p × n_p numbers. The CPU
+time is that of all processes together. The column "a further recording" shows the additional cost per recording
+compared with the row before; the first rows mostly show the start of the command and its workers. The memory is the
+largest resident set of any worker or of the command itself. Made by `python results/scaling.py{largest}` with a load of
+{load:.1f} of other work when it began ({machine}).
 """
 PAPER = """
-A recording of 10 s costs {each:.0f} ms of one core, in {iterations} iterations and with its part of the errors (last
-row): a million cost {core:.1f} core hours, {hours:.2f} h of {workers} workers, each of which holds one recording, in
-{memory:.0f} MB. On disk a recording takes {disk:.0f} kB meanwhile, its chain and two versions of its states:
-{all:.0f} GB, which all workers must see and read once a pass. What travels are {sums:,} sums a pass of a few kB each,
-whatever the length of the recordings; the command adds them, in their order. A worker that is lost costs one pass over
-the 32 recordings that it was at, and a command that is lost the pass that it was at. Not measured: a network, and a
-file system under a hundred workers.
+A recording of 10 s costs {each:.0f} ms of one core, in {iterations} iterations and with its part of the
+errors (last row): a million cost {core:.1f} core hours, {hours:.2f} h of {workers} workers, each of which holds one
+recording, in {memory:.0f} MB. On disk a recording takes {disk:.0f} kB meanwhile, its chain and two versions of its
+states: {all:.0f} GB, which all workers must see and read once a pass. What travels are {sums:,} sums a pass of a few kB
+each, whatever the length of the recordings; the command adds them, in their order. If a worker is lost, one pass over
+its 32 current recordings is repeated. If the command is lost, its current pass is repeated. A network and a file system
+with a hundred workers were not tested.
 """
 
 
@@ -180,7 +181,14 @@ def page(rows: list[Ended], found: dict[str, Any], load: float) -> str:
         cells = (f"{one.count:,}", f"{one.wall:.0f}", f"{one.cpu:.1f}", own, f"{one.workers:.0f}", f"{one.command:.0f}")
         lines.append("| " + " | ".join((*cells, f"{one.J:.7f}{error}")) + " |")
     yes = {True: "yes", False: "NO", None: "not tried, Dask is not installed"}
-    lines += ["", f"The truth is J = {TRUTH['J']} kg m²; steps of 10 ms add 0.1 %. Of {STRUCK} recordings:", ""]
+    lines += [
+        "",
+        (
+            f"The true value is J = {TRUTH['J']} kg m²; the discretization bias of the 10 ms steps is "
+            f"0.1 %. Of {STRUCK} recordings:"
+        ),
+        "",
+    ]
     lines += [f"- One process and two give the same digits: {yes[found['same']]}."]
     lines += [f"- A Dask cluster of two workers does, too: {yes[found['dask']]}."]
     lines += [

@@ -140,10 +140,13 @@ def sagging(recordings: list[Recording], names: list[str]) -> list[str]:
     return [
         "## What limits the error",
         "",
-        f"The voltage under load does. M3 with a constant supply of {AT_REST} V behind a source resistance has one",
+        (
+            f"The voltage under load changes the errors. M3 with a constant supply of {AT_REST} V behind a source "
+            "resistance has one"
+        ),
         "parameter more, and takes no measured voltage. The data do not separate a resistance of the supply from one",
         "of the driver. This extension was the best of some twenty that were tried on these recordings, so that the",
-        "error is that of a chosen model; no recording was left out. Errors in mrad:",
+        ("error is that of a chosen model; no recording was left out. The errors of the exported model in mrad are:"),
         "",
         *table({"M3, source resistance": found}, names),
         "",
@@ -166,7 +169,10 @@ def main(laws: list[str]) -> None:
     lines = [
         "# A servo from commands and positions",
         "",
-        "A Dynamixel XL330 lifts a known load; its torque is not measured. The fit uses commands, positions and the",
+        (
+            "A servo Dynamixel XL330 lifts a known load; its torque is not measured. The fit uses commands, "
+            "positions and the"
+        ),
         "supply voltage of eight recordings, with deterministic dynamics. The table has the mean absolute error of",
         "free simulations of whole recordings, in mrad. M1 has Coulomb and viscous friction, M3 friction that grows",
         "with the effort of the gears: [laws](../docs/howto/servos.md).",
@@ -175,13 +181,16 @@ def main(laws: list[str]) -> None:
         "",
         *(f"- {step.verdict}" for step in found.steps),
         "",
-        "Others on the same recordings, as `shared/data/servo-xl330` has them:",
+        "Results of others on the same recordings, from `shared/data/servo-xl330`:",
         "",
         *(f"- {name}: {value} mrad" for name, value in ANCHORS.items()),
         "",
         "## Replay in MuJoCo",
         "",
-        "`robot.write` exports M1 as an actuator of MJCF, with the mean supply of each recording. Errors in mrad:",
+        (
+            "`robot.write` exports M1 as an MJCF actuator, with the mean supply voltage of each recording. The "
+            "errors of this variant in mrad are:"
+        ),
         "",
         *table({"spookid": replays[0], "MuJoCo": replays[1]}, names),
         "",
@@ -194,7 +203,10 @@ def main(laws: list[str]) -> None:
     for name, one in found.rungs[-1].solution.parameters.items():
         fits = (rung.solution.parameters for rung in found.rungs)
         lines.append(f"| {name} | {' | '.join(shown(e[name]) if name in e else '' for e in fits)} | {one.unit} |")
-    lines += ["", "The resistance and the torque constant scale with the load's mass, which is taken as known."]
+    lines += [
+        "",
+        ("The resistance and the torque constant are proportional to the mass of the load, which is assumed known."),
+    ]
     lines += ["", f"Made by `python results/servo.py` at commit {commit.strip()}, spookid {spookid.__version__}."]
     (HERE / "servo.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -49,11 +49,11 @@ SEEDED = ("coverage", "continuous", "misfit")
 """Parts that are drawn again and again."""
 EMPS = {"M": 95.11, "F_v": 203.5, "F_c": 20.39, "offset": -3.165}
 """Published by least squares [kg, N s/m, N, N]."""
-_ODRIVE = """\
-These disagree by more than their errors, and the fits that converge say that their residuals are not noise: outliers
-of both encoders, an offset of alpha, a constant torque in the axle, dry friction of another kind in the pin. The model
-lacks them. A step holds one voltage, which tells the gain K from dry friction only while the axle turns back; sine_1V
-ends at the iteration limit, with sensors that it finds free of noise."""
+_ODRIVE = r"""\ These recordings disagree by more than their standard errors. The converged fits report that their
+residuals are not white noise: outliers of both encoders, an offset of alpha, a constant torque in the axle, and another
+kind of dry friction in the pin. The model does not contain these effects. A recording with voltage steps has one
+voltage, which separates the gain K from dry friction only while the axle turns back. The fit of sine_1V ends at the
+iteration limit, with sensor noise estimated as zero."""
 
 
 def emps(step: float, start: float) -> Problem:
@@ -104,7 +104,13 @@ def _releases() -> Iterator[str]:
             rows.append([name, found.choice.estimator, a, _value(found, "b"), *ending])
     header = ["release, friction", "estimator", "a [1/s²]", "b [N m s]", "noise", "status", "time"]
     yield from _table(header, rows)
-    yield from ('The first of each pair has estimator="noise", the second is what a default solve chooses.', "")
+    yield from (
+        (
+            'In each pair of columns, the first has estimator="noise", and the second has the estimator '
+            "of a default solve."
+        ),
+        "",
+    )
 
 
 def _devices() -> Iterator[str]:
@@ -132,7 +138,7 @@ def weights() -> Iterator[str]:
     """Lines on what a given state weight makes of measured devices."""
     yield "## The same with a given state weight κ"
     yield ""
-    yield "M of EMPS at 1 ms, a of the first release with viscous friction."
+    yield "The table shows M of EMPS at 1 ms, and a of the first release with viscous friction."
     yield ""
     positioning = emps(0.001, 50.0)
     release = load_problem(f"{PROBLEMS / 'pendulum_free_swing.py'}::01_viscous")

@@ -25,7 +25,10 @@ def exactness(cases: Sequence[Case]) -> Iterator[str]:
     """Lines on the errors of each parameter without noise, at steps of h, h/2, h/4 and corrected."""
     yield f"## Without noise ({FAINT:g} rad): error of each parameter [%]"
     yield ""
-    yield "Plain fits take steps of 10, 5 and 2.5 ms, each with noise of its own; corrected is `step_correction=True`."
+    yield (
+        "Fits without correction use steps of 10, 5 and 2.5 ms, each with different noise; the corrected "
+        "fit uses `step_correction=True`."
+    )
     yield ""
     yield "| mechanism | parameter | 10 ms | 5 ms | 2.5 ms | corrected | standard error | to be within | status |"
     yield "|---|---|---|---|---|---|---|---|---|"

@@ -171,15 +171,18 @@ def rows(draws: list[dict], title: str) -> Iterator[str]:
     yield title
     yield ""
     command = f"`python results/truth_pooled.py{flag}`"
-    yield f"{count} seeds, {len(draws)} fits with all defaults, by {command}. Models are right:"
+    yield (f"This section has {count} seeds and {len(draws)} fits with all defaults, by {command}. Models are right:")
     yield "a warning is a false alarm, but for outliers and saturated samples, which are faults of the data."
-    yield "Rows of the mass on a spring share their random forces seed by seed: they are not independent."
+    yield "The rows of the mass on a spring are not independent: for each seed they share the random forces."
     if title == FORCED:
         chosen = [draw for draw in draws if draw["chosen"]]
         missed = sum(any(abs(z) > 1.96 for z in draw["z"].values()) for draw in chosen)
         alarms = sum(bool(set(draw["warned"]) - FAULTS) for draw in draws)
-        yield f"Deterministic dynamics were chosen in {len(chosen)} fits, and in {missed} of these an interval misses."
-        yield f"A cause was suspected in {alarms} fits, but for saturated samples and outliers."
+        yield (
+            f"Deterministic dynamics were chosen in {len(chosen)} fits, and in {missed} of these a 95 % "
+            "interval misses the true value."
+        )
+        yield f"A model error was named in {alarms} fits, apart from saturated samples and outliers."
     yield ""
     yield "| twin | fits | hold the truth | rms of z | warned | deterministic | correlated | CPU [s] | warnings |"
     yield "|---|---|---|---|---|---|---|---|---|"

@@ -184,10 +184,10 @@ def table(found: Counter[tuple[str, str]]) -> str:
 
 PAGE = """# How hard is spookid to break?
 
-Files of every format are damaged at random, declarations get wrong arguments, random mechanisms are solved, commands
-run without a home, a display, memory or room on the disk, and are struck by signals. Each case has to end by an answer,
-or by a refusal in one sentence, within {longest:g} s of a processor ({fit:g} s of a fit) and 1 GB. The columns count
-how cases ended; *foreign* is any other exception, or the end of the process.
+This test damages files of every format at random, gives wrong arguments to declarations, and solves random mechanisms.
+It also runs commands without a home folder, a display, memory or disk space, and interrupts them by signals. Each case
+has to end by an answer, or by a refusal in one sentence, within {longest:g} s of a processor ({fit:g} s of a fit) and 1
+GB. The columns count how the cases ended; the column *foreign* counts any other exception, and crashes of the process.
 
 {table}
 
