@@ -60,7 +60,8 @@ def main() -> None:
     text = [
         INTRO,
         f"The fit ended with status {solution.status.value} after {solution.iterations} iterations and "
-        f"{seconds:.0f} s on one core, with a time step of {1000 * solution.step:g} ms chosen from the bandwidth of the motion.\n",
+        f"{seconds:.0f} s on one core, with a time step of {1000 * solution.step:g} ms chosen from the bandwidth of "
+        "the motion.\n",
         *(_compared(name, solution, by_regression) for name in PUBLISHED),
         "## What is left of the torques\n",
         (

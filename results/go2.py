@@ -44,7 +44,7 @@ def beside(fits: dict[str, Solution]) -> list[str]:
         (alike if chance > LEAST else differ).append(name)
         lines.append(f"| {name} | {first.unit} | {' | '.join(cells)} | {np.sqrt(square / 3):.1f} | {chance:.2g} |")
     lines += ["", f"The legs agree, with a probability above {LEAST:g}, in: {', '.join(alike)}."]
-    lines += [f"Not alike: {', '.join(differ)}."]
+    lines += [f"The legs differ in: {', '.join(differ)}."]
     return lines
 
 
@@ -59,7 +59,7 @@ def main() -> None:
         "",
         (
             "The quadruped Unitree Go2 is suspended in the air, and its legs follow triangular position "
-            "commands. Torques and gains were not"
+            "commands. Motor torques and controller gains were not"
         ),
         (
             "recorded. Therefore all parameters are identifiable only up to one common gain, as `spookid check` "
@@ -70,9 +70,10 @@ def main() -> None:
         checked(),
         "```",
         "",
-        "With the stiffness of the source's code, 20 N m/rad, and its damping as a prior, 1.5 ± 0.1 N m s/rad, each",
-        "leg is fitted by itself. The last columns compare the legs: the root of χ²/3, and the chance that legs that",
-        "are alike differ as much.",
+        "Each leg is fitted separately. The stiffness is 20 N m/rad, taken from the program that",
+        "recorded the data, and",
+        "its damping of 1.5 ± 0.1 N m s/rad is a prior. The last columns compare the four legs: the root of χ²/3, and",
+        "the probability that identical legs differ by this much.",
         "",
         *beside(fits),
         "",
@@ -80,10 +81,11 @@ def main() -> None:
         "",
         (
             "Gears and encoder zeros may differ between the legs, and with them dry friction and constant "
-            "torques. Masses"
+            "torques. The masses"
         ),
-        "may not: that they differ shows model error, which the tests of the residuals find too. Its causes were not",
-        "separated.",
+        "of the legs cannot differ, so the different estimates show a model error, which the tests of",
+        "the residuals also",
+        "find. The causes of this model error were not separated.",
         "",
         *(f"- {name}: {fit.status.value}. {' '.join(fit.notices)}" for name, fit in fits.items()),
         "",

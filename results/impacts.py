@@ -130,7 +130,7 @@ def page(rows: list[str], total: str, missed: list[str]) -> str:
         "|---|---|---|---|---|---|---|---|",
         *rows,
         "",
-        f"Pooled, {total}.",
+        f"{total}.",
         "",
         "If the schedule lacks an impact, the fit prints these warnings:",
         "",
@@ -150,6 +150,6 @@ if __name__ == "__main__":
         line, z = row(f"throws, {n}", (bar(list(islice(source, n))) for _ in iter(int, 1)), BAR)
         lines, scores = (*lines, line), (*scores, z)
     pooled = np.abs(np.concatenate([z.ravel() for z in scores]))
-    total = f"{100 * np.mean(pooled < 1.96):.0f} % of {len(pooled)} intervals of 95 % cover"
+    total = f"Of all {len(pooled)} intervals of 95 %, {100 * np.mean(pooled < 1.96):.0f} % contain the true value"
     print(total)
     (HERE / "impacts.md").write_text(page(list(lines), total, missed), encoding="utf-8")

@@ -90,8 +90,9 @@ TEXT = f"""# Mechanisms with loops, gears and wheels
 The synthetic data are integrations of Lagrange's equations in minimal coordinates (`tests/lagrange.py`,
 DOP8{1e3 * STEP:g}3 at 1e-10), sampled every 5 ms for {DURATION:g} s with noise of 0.5 mm or 0.5 mrad. The fits use
 `Variational()`, estimated noise, h = {STEP:g} s and initial values that are wrong by 40 %. The table shows the errors
-of the first seed. If there are several seeds, it shows how many errors are inside the 95 % interval. Seconds are those
-of a solve on one core of two. The synthetic data have no process noise, but the standard errors allow for process
+of the first seed. If there are several seeds, it shows how many errors are inside the 95 % interval. The times are
+those of
+one `solve` on one core of two. The synthetic data have no process noise, but the standard errors allow for process
 noise.
 """
 

@@ -347,8 +347,8 @@ def arm(place: Path) -> str:
     return f"""## UR10e by commands
 
 The commands are `spookid new ur10e.urdf log.csv --out ur10e.py`, `spookid solve ur10e.py` ({solution.status.value} in
-{solution.iterations} iterations) and `spookid export`. Whole commands, figures drawn; the machine had {os.cpu_count()}
-processors and a load of {load_before:.1f} beside them:
+{solution.iterations} iterations) and `spookid export`. The table shows times of whole commands,
+figures included. The machine had {os.cpu_count()} processors and a load of {load_before:.1f} from other programs:
 
 {
         table(
@@ -466,7 +466,7 @@ def consistent(path: Path) -> str:
         moments = np.linalg.eigvalsh(inertia.inertia)
         left.append((moments[0] + moments[1] - moments[2]) / moments[2])
     mujoco.MjModel.from_xml_path(str(path))
-    return f"the smaller moments exceed the largest by {min(left):.1e} of it at least"
+    return f"the sum of the two smaller moments exceeds the largest by at least {min(left):.1e} of it"
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -39,15 +39,17 @@ synthetic recordings of 10 s with steps of 10 ms. The command is `spookid solve 
 files, each worker has one recording in memory at a time, and workers return only sums of n_p × n_p numbers. The CPU
 time is that of all processes together. The column "a further recording" shows the additional cost per recording
 compared with the row before; the first rows mostly show the start of the command and its workers. The memory is the
-largest resident set of any worker or of the command itself. Made by `python results/scaling.py{largest}` with a load of
-{load:.1f} of other work when it began ({machine}).
+largest resident set of any worker or of the command itself. The command `python results/scaling.py{largest}` writes
+this page; the load of other
+programs was {load:.1f} at its start ({machine}).
 """
 PAPER = """
-A recording of 10 s costs {each:.0f} ms of one core, in {iterations} iterations and with its part of the
-errors (last row): a million cost {core:.1f} core hours, {hours:.2f} h of {workers} workers, each of which holds one
-recording, in {memory:.0f} MB. On disk a recording takes {disk:.0f} kB meanwhile, its chain and two versions of its
-states: {all:.0f} GB, which all workers must see and read once a pass. What travels are {sums:,} sums a pass of a few kB
-each, whatever the length of the recordings; the command adds them, in their order. If a worker is lost, one pass over
+A recording of 10 s needs {each:.0f} ms on one core, in {iterations} iterations and including its part of the standard
+errors (last row). A million recordings therefore need {core:.1f} core hours, or {hours:.2f} h with {workers} workers,
+each with one recording in {memory:.0f} MB of memory. During the fit, a recording needs {disk:.0f} kB of disk space for
+its chain and two versions of its states. A million recordings need {all:.0f} GB, which all workers must be able to read
+once per pass. Workers return {sums:,} sums of a few kB per pass, independent of the length of the recordings; the
+command adds them in their order. If a worker is lost, one pass over
 its 32 current recordings is repeated. If the command is lost, its current pass is repeated. A network and a file system
 with a hundred workers were not tested.
 """
@@ -185,16 +187,16 @@ def page(rows: list[Ended], found: dict[str, Any], load: float) -> str:
         "",
         (
             f"The true value is J = {TRUTH['J']} kg m²; the discretization bias of the 10 ms steps is "
-            f"0.1 %. Of {STRUCK} recordings:"
+            f"0.1 %. Tests with {STRUCK} recordings:"
         ),
         "",
     ]
-    lines += [f"- One process and two give the same digits: {yes[found['same']]}."]
-    lines += [f"- A Dask cluster of two workers does, too: {yes[found['dask']]}."]
+    lines += [f"- Do one process and two processes give identical digits? {yes[found['same']]}."]
+    lines += [f"- Does a Dask cluster of two workers give identical digits? {yes[found['dask']]}."]
     lines += [
-        "- So does a fit one of whose workers is killed in its first pass, and later the command itself, and which"
+        "- Does a fit give identical digits if a worker is killed in its first pass, then the command itself, and the"
     ]
-    lines += [f"  the same command ends: {yes[found['undisturbed']]}."]
+    lines += [f"  command is repeated? {yes[found['undisturbed']]}."]
     cost, disk = each(rows[-1], rows[-2]), found["disk"]
     hours = cost * MANY / 3.6e6
     facts = {"each": cost, "iterations": rows[-1].iterations, "core": hours, "hours": hours / WORKERS}

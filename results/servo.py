@@ -49,7 +49,7 @@ Q_e = Parameter("Q_e", 1.5, lower=0, upper=20, unit="1/(N m)", note="friction pe
 R_s = Parameter("R_s", 0.5, lower=0, upper=20, unit="ohm", note="source resistance of the supply")
 AT_REST = 7.3  # V, the supply without load
 MASS, LENGTH = 0.49, 0.1  # kg, m
-ANCHORS = {"published M1": 58, "published M6": 38, "own least squares, M1 with delay": 45, "M6 with delay": 24.5}
+ANCHORS = {"published M1": 58, "published M6": 38, "least squares, M1 with delay": 45, "M6 with delay": 24.5}
 
 
 def friction(law: str) -> list[Load]:
@@ -144,9 +144,9 @@ def sagging(recordings: list[Recording], names: list[str]) -> list[str]:
             f"The voltage under load changes the errors. M3 with a constant supply of {AT_REST} V behind a source "
             "resistance has one"
         ),
-        "parameter more, and takes no measured voltage. The data do not separate a resistance of the supply from one",
-        "of the driver. This extension was the best of some twenty that were tried on these recordings, so that the",
-        ("error is that of a chosen model; no recording was left out. The errors of the exported model in mrad are:"),
+        "parameter more, and uses no measured voltage. The data do not separate the resistance of the supply from that",
+        "of the driver. This variant was the best of about twenty variants tested on these recordings, without",
+        ("cross-validation. Its error is therefore that of a selected model. The errors of this variant in mrad are:"),
         "",
         *table({"M3, source resistance": found}, names),
         "",
@@ -173,9 +173,9 @@ def main(laws: list[str]) -> None:
             "A servo Dynamixel XL330 lifts a known load; its torque is not measured. The fit uses commands, "
             "positions and the"
         ),
-        "supply voltage of eight recordings, with deterministic dynamics. The table has the mean absolute error of",
-        "free simulations of whole recordings, in mrad. M1 has Coulomb and viscous friction, M3 friction that grows",
-        "with the effort of the gears: [laws](../docs/howto/servos.md).",
+        "supply voltage of eight recordings, with deterministic dynamics. The table shows the mean absolute error of",
+        "simulations of whole recordings, in mrad. The model M1 has Coulomb and viscous friction; in M3 the friction",
+        "also grows with the torque of the gears: [friction laws](../docs/howto/servos.md).",
         "",
         *table(columns, names),
         "",
@@ -207,7 +207,11 @@ def main(laws: list[str]) -> None:
         "",
         ("The resistance and the torque constant are proportional to the mass of the load, which is assumed known."),
     ]
-    lines += ["", f"Made by `python results/servo.py` at commit {commit.strip()}, spookid {spookid.__version__}."]
+    lines += [
+        "",
+        f"The command `python results/servo.py` wrote this page at commit {commit.strip()}, spookid",
+        f"{spookid.__version__}.",
+    ]
     (HERE / "servo.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

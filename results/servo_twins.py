@@ -108,12 +108,13 @@ def main(seeds: int) -> None:
     lines = [
         "# Coverage of a servo's parameters",
         "",
-        f"MuJoCo {mujoco.__version__} makes {seeds} logs of an arm with a `position` actuator, each with other",
-        "commands and noise. The fit sees commands and positions, from initial values that are off by 40 %. z is an",
-        "estimate less the truth over its standard error.",
+        f"MuJoCo {mujoco.__version__} simulates {seeds} logs of an arm with a `position` actuator, each with different",
+        "commands and noise. The fit uses commands and positions, and starts from initial values that are wrong by",
+        "40 %. The statistic z is the estimate minus the true value, divided by the standard error.",
         "",
-        f"MuJoCo uses steps of {STEP:g} s. Its implicit integration adds half a step times the damping to the",
-        "inertia. With steps of 0.1 ms, this error would exceed one standard error of the armature.",
+        f"MuJoCo uses steps of {STEP:g} s. MuJoCo's implicit integration effectively adds half a step",
+        "times the damping to",
+        "the inertia. With steps of 0.1 ms, this error would exceed one standard error of the armature.",
     ]
     for title, limit in LIMITS.items():
         lines += [

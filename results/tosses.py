@@ -38,7 +38,7 @@ throw to rest. Eight corners of the cube may touch the table; friction μ and re
 standard deviations of the measured poses are 1 mm and 0.02 rad. The process noise is a random impulse of 1 mN s in each
 step (`state_weight=1e6`). In comparison, the impulse of an impact is about 500 times as large.
 
-**{done} of {all} tosses converge.** Friction and restitution of those that converge: {agree}. The authors of the data
+**{done} of {all} tosses converge.** The estimates from these tosses are {agree}. The authors of the data
 use μ = 0.18 and e = 0.125 in their simulator.
 
 | toss | samples | status | μ | e | cost | position, rms | angle, rms | processor time |
@@ -169,7 +169,7 @@ def page(fits: list[dict[str, Any]]) -> str:
         f"{1e3 * np.quantile(apart, 0.9):.0f} mm | {len(apart)} of {len(UNSEEN)} |"
         for words, (apart, _) in missed.items()
     ]
-    agree = ", ".join(
+    agree = " and ".join(
         f"{name} = {m:.3f} ± {s:.3f} (χ² per degree of freedom {chi:.1f})" for name, (m, s, chi) in found.items()
     )
     failed = [f"toss {one['toss']}: {one['detail']}" for one in fits if one not in done]
@@ -178,7 +178,7 @@ def page(fits: list[dict[str, Any]]) -> str:
         all=len(fits),
         agree=agree,
         rows="\n".join(rows),
-        failed="Without convergence: " + "; ".join(failed) + "." if failed else "",
+        failed="These fits did not converge: " + "; ".join(failed) + "." if failed else "",
         unseen="\n".join(unseen),
     )
 

@@ -42,7 +42,7 @@ from spookid.statistics.weak_directions import UNSEEN
 
 HERE = Path(__file__).parent
 PROBLEMS = HERE.parent / "problems"
-DISTURBANCES = {"none": 0.0, "hardly seen": 1e-5, "seen": 1e-4, "dominant": 3e-3}
+DISTURBANCES = {"none": 0.0, "weakly identifiable": 1e-5, "identifiable": 1e-4, "dominant": 3e-3}
 """Of every hinge [N m/√Hz]."""
 PARTS = ("measured", "weight", "coverage", "continuous", "misfit", "prior", "time")
 SEEDED = ("coverage", "continuous", "misfit")
@@ -174,9 +174,12 @@ def coverage(seeds: int) -> Iterator[str]:
     """Lines on intervals of 95 % that hold the truth."""
     yield f"## Intervals of 95 % that hold the truth, {seeds} draws each, in %"
     yield ""
-    yield "Disturbances of every hinge: " + ", ".join(f"{k} {v:g}" for k, v in DISTURBANCES.items()) + " N m/√Hz;"
-    yield "sensors 1 mrad. Parameters that carry an error are pooled; beside it the root mean square of error over"
-    yield "standard error."
+    yield (
+        "The process noise of every hinge is: " + ", ".join(f"{k} {v:g}" for k, v in DISTURBANCES.items()) + " N m/√Hz."
+    )
+    yield "The sensor noise is 1 mrad. All parameters with a standard error are pooled; the next column"
+    yield "shows the root mean"
+    yield "square of error divided by standard error."
     yield ""
     settings: list[tuple[str, Callable[[], Twin]]] = []
     for step in (0.01, 0.005):
@@ -241,12 +244,13 @@ def times() -> Iterator[str]:
     weighted = problem.with_(state_weight=1e6, step_correction=False)
     weighted.solve()
     loop = min(weighted.solve().times.solve for _ in range(5))
-    for title, corrects in (("as it ships, estimates corrected for the step", True), ("one step", False)):
+    for title, corrects in (("as it ships, with the discretization bias removed", True), ("with one step", False)):
         default = problem.with_(step_correction=corrects)
         default.solve()
         whole = min(_timed(default)[1] for _ in range(5))
-        yield f"- `furuta_release`, {title}: {1000 * whole:.0f} ms in all, {whole / loop:.1f} loops at a given weight."
-    yield f"- Such a loop takes {1000 * loop:.0f} ms."
+        yield f"- A fit of `furuta_release` {title} takes {1000 * whole:.0f} ms, {whole / loop:.1f} times a"
+        yield "fit at a given weight."
+    yield f"- A fit at a given weight takes {1000 * loop:.0f} ms."
     yield ""
 
 

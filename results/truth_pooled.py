@@ -171,8 +171,10 @@ def rows(draws: list[dict], title: str) -> Iterator[str]:
     yield title
     yield ""
     command = f"`python results/truth_pooled.py{flag}`"
-    yield (f"This section has {count} seeds and {len(draws)} fits with all defaults, by {command}. Models are right:")
-    yield "a warning is a false alarm, but for outliers and saturated samples, which are faults of the data."
+    yield f"This section has {count} seeds and {len(draws)} fits with all defaults, by {command}. The"
+    yield "models are correct,"
+    yield "so that a warning is a false alarm. Exceptions are outliers and saturated samples, which are"
+    yield "errors of the data."
     yield "The rows of the mass on a spring are not independent: for each seed they share the random forces."
     if title == FORCED:
         chosen = [draw for draw in draws if draw["chosen"]]

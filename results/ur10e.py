@@ -74,8 +74,8 @@ def main() -> None:
 def _facts(solution: Solution, seconds: float) -> str:
     chosen = next(finding.text for finding in solution.findings if finding.code == "step.chosen")
     return (
-        f"{solution.status.value.capitalize()} in {solution.iterations} iterations and {seconds:.0f} s of one core, "
-        f"log-likelihood {solution.log_likelihood:.1f}. {chosen}\n"
+        f"The fit ended with status {solution.status.value} after {solution.iterations} iterations and {seconds:.0f} s "
+        f"on one core, with the log-likelihood {solution.log_likelihood:.1f}. {chosen}\n"
     )
 
 

@@ -186,8 +186,9 @@ PAGE = """# How hard is spookid to break?
 
 This test damages files of every format at random, gives wrong arguments to declarations, and solves random mechanisms.
 It also runs commands without a home folder, a display, memory or disk space, and interrupts them by signals. Each case
-has to end by an answer, or by a refusal in one sentence, within {longest:g} s of a processor ({fit:g} s of a fit) and 1
-GB. The columns count how the cases ended; the column *foreign* counts any other exception, and crashes of the process.
+must end with a result, or with an error message of one sentence, within {longest:g} s of CPU time ({fit:g} s for a
+fit) and 1 GB of memory. The columns count how the cases ended; the column *foreign* counts any other exception, and
+crashes of the process.
 
 {table}
 
@@ -212,7 +213,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             count = max(asked.count // 5, 1)
             defects = kills.study(count, list(kills.COMMANDS), asked.seed, Path(folder)).total()
-        struck = f"Commands were struck {count} times at random moments; {defects} of these left a defect."
+        struck = f"Commands were interrupted {count} times at random moments; {defects} interruptions left a defect."
     page = PAGE.format(longest=LONGEST, fit=FIT, table=table(found), kills=struck)
     kills.say(page)
     if asked.markdown:
