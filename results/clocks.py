@@ -151,7 +151,7 @@ def every_sample() -> Iterator[str]:
 
 SECTIONS: dict[str, tuple[str, Callable[[int], Iterable[str]]]] = {
     "samples": ("Every sample counts: furuta_release", lambda _: every_sample()),
-    "delays": ("A motor that is 6 ms late and a sensor that is 0.02 rad off", delays),
+    "delays": ("A motor delay of 6 ms and a sensor offset of 0.02 rad", delays),
     "qube": ("The delay of the Qube's motor (measured)", lambda _: qube()),
 }
 

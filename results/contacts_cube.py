@@ -41,7 +41,7 @@ IMPACTS, SLIDES = 6, 6
 """Tosses in the fit of first impacts, and slides on a face, each of which is fitted in both forms."""
 SIGNS = np.array(list(itertools.product((-1, 1), repeat=3)))
 TRIES = """
-### What failed
+### Failed attempts
 
 The following list reports fits of tosses with eight `Contact`s, estimating e and μ together; the script does not repeat
 these runs:

@@ -63,7 +63,7 @@ if __name__ == "__main__":
         axes.legend(fontsize=8)
     figure.savefig(HERE / "creep.png")
     text = (
-        "# Creep of a pendulum that dry friction holds\n"
+        "# Creep of a pendulum at rest under dry friction\n"
         "\n"
         "In this test a pendulum is released at rest where gravity pulls with half of the friction bound; "
         "the time step is h = 10 ms, and the simulation lasts 100 s. With `exact` friction the position is "

@@ -159,7 +159,7 @@ feedback control is detected and not declared. The command `python results/emps.
 
 """
 WHY = """\
-## Where the two differ, and why
+## Causes of the differences
 
 All differences from the published values are within the standard errors. The differences have three causes, and the
 table shows each in a separate row.

@@ -142,7 +142,7 @@ def compared(designed: dict[str, Excitation], others: list, seconds: float) -> s
     largest = np.array([np.max(one.relative) for one in others])
     means = np.array([np.exp(np.mean(np.log(one.relative))) for one in others])
     lines = [
-        "## Beside random motions",
+        "## Comparison with random motions",
         "",
         "| 20 s | largest error [%] | geometric mean of all errors [%] |",
         "|---|---|---|",
@@ -175,7 +175,7 @@ def promised(found: Excitation, results: list[tuple[Array, Array, bool]]) -> str
     spread = np.sqrt(np.mean(shares**2, axis=0))
     covered = np.abs(shares) < 1.96
     limit = 1 / math.sqrt(2 * len(results))
-    return f"""## Promises kept
+    return f"""## Predicted and actual errors
 
 Each of {len(results)} synthetic recordings has its own parameters, normally distributed around the initial values with
 a standard deviation of {100 * SPREAD:g} %. The simulated arm follows the motion designed for the initial values, with

@@ -63,7 +63,7 @@ def main() -> None:
         f"{seconds:.0f} s on one core, with a time step of {1000 * solution.step:g} ms chosen from the bandwidth of "
         "the motion.\n",
         *(_compared(name, solution, by_regression) for name in PUBLISHED),
-        "## What is left of the torques\n",
+        "## Torque residuals\n",
         (
             f"The table compares torques by inverse dynamics at positions that are low-pass filtered at {CUTOFF:g} "
             "Hz; measured and predicted torques are filtered in the same way.\n"

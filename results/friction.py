@@ -215,7 +215,7 @@ programs used the machine, so that the ratios are approximate.
 
 
 DOORS = """
-## Every way to solve every problem
+## All solver variants on all problems
 
 The command `python tests/benchmarks/ways.py --markdown FILE` writes this table. It solves all problems of `problems/`
 and of the acceptance tests from their initial values, with at most 150 iterations per fit. The columns *iterations* and

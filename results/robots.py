@@ -129,7 +129,7 @@ def same_mechanics() -> str:
             refused[path] = str(error).replace(f"{path.parent}{os.sep}", "")
     rows = [[f"`{path.name}`", f"{reason}"] for path, reason in refused.items()]
     largest = max(found, key=lambda path: found[path][0])
-    return f"""## The same mechanics
+    return f"""## Comparison with Pinocchio
 
 spookid reads {len(found)} of the {len(found) + len(refused)} URDF files of the package example-robot-data without
 changes, with up to {max(n for _, n in found.values())} coordinates. Inverse dynamics at random states differ from
@@ -178,7 +178,7 @@ def twins(place: Path) -> str:
         "file read again against the solution",
         "torques of the file as it was",
     ]
-    return f"""## Twins
+    return f"""## Synthetic data
 
 The true robot has the file's inertias, friction and armatures, changed at random. The log contains its positions (noise
 1e-5 rad) and torques (noise 1 % of their rms) along Fourier trajectories of 6 s. `spookid new`, `spookid solve` and
@@ -408,7 +408,7 @@ def carried(place: Path) -> str:
     rows = [carried_along(place, runs, 0, None)]
     rows += [carried_along(place, runs, *pair) for pair in ((1, None), (2, None), (2, 1), (1, 2), (3, None), (3, 0))]
     heads = ["along", "calibrated by", "mass [kg]", "off by", "the arm's share of the variance", "centre in tool0 [m]"]
-    return f"""## What the UR10e carries
+    return f"""## Payload of the UR10e
 
 The command `spookid payload ur10e RUN --body tool0` uses the results above; the published mass of the load is {MASS}
 kg. The gains are those of the fit, without values from a data sheet: only the rough masses of the URDF file determine

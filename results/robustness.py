@@ -1,4 +1,5 @@
-"""Starts far off, gaps, missing samples and outliers on twins whose truth is known: `python results/robustness.py`.
+"""Poor initial values, gaps, missing samples and outliers on twins whose truth is known: `python
+results/robustness.py`.
 
 Writes robustness.md, row by row as it is measured: 200 starts of each mechanism and 20 twins of each row take an hour.
 `--starts`, `--twins` and `--spoiled` count starts, twins with gaps and twins with outliers; `--kept rows.json` keeps
@@ -215,7 +216,7 @@ def outlier_row(twins: int) -> str:
     return f"| {twins} | {made} | {named} | {wrong} | {inside} of {total} ({100 * inside / total:.1f} %) | {bounds} |"
 
 
-INTRO = """# Starts far off, gaps, missing samples and outliers
+INTRO = """# Poor initial values, gaps, missing samples and outliers
 
 This page tests fits with default settings on synthetic data with process noise and measurement noise. The command
 `python results/robustness.py` writes this page.

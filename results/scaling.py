@@ -175,7 +175,12 @@ def page(rows: list[Ended], found: dict[str, Any], load: float) -> str:
     """Markdown."""
     head = ("recordings", "wall [s]", "CPU [s]", "a further recording [ms]", "a worker [MB]", "the command [MB]")
     largest = "" if rows[-1].count == COUNTS[-1] else f" {rows[-1].count}"
-    lines = ["# Joint fits beyond one process", "", filled(INTRO, largest=largest, machine=machine(), load=load), ""]
+    lines = [
+        "# Joint fits with several processes",
+        "",
+        filled(INTRO, largest=largest, machine=machine(), load=load),
+        "",
+    ]
     lines += ["| " + " | ".join((*head, "J [kg m²]")) + " |", "|" + " ---: |" * (len(head) + 1)]
     for one, before in zip(rows, [None, *rows], strict=False):
         own = "" if before is None else f"{each(one, before):.0f}"
@@ -201,7 +206,7 @@ def page(rows: list[Ended], found: dict[str, Any], load: float) -> str:
     hours = cost * MANY / 3.6e6
     facts = {"each": cost, "iterations": rows[-1].iterations, "core": hours, "hours": hours / WORKERS}
     more = {"memory": rows[-1].workers, "disk": disk, "all": disk * MANY / 1e6, "sums": -(-MANY // 32)}
-    lines += ["", "## A million recordings on a hundred workers, on paper", ""]
+    lines += ["", "## A million recordings on a hundred workers (estimate)", ""]
     return "\n".join([*lines, filled(PAPER, **facts, **more, workers=WORKERS), ""])
 
 

@@ -55,7 +55,7 @@ cm. If the standard errors explained the scatter between the tosses, χ² per de
 shows that one friction and one restitution coefficient describe the cube and the table less accurately than the poses
 determine them. The standard errors of the means are multiplied by the root of χ² per degree of freedom.
 
-## Unseen tosses
+## Tosses that were not fitted
 
 The tosses 40 to 59 were not fitted. `problem.simulate` starts these tosses from their flight before the first impact.
 The error is the distance between the simulated and the measured final position.
@@ -64,7 +64,7 @@ The error is the distance between the simulated and the measured final position.
 |---|---|---|---|---|---|
 {unseen}
 
-## How a fit gets there
+## Method of the fit
 
 The fit from measured contact times stalls for most tosses, because some of its 2400 contact states alternate between
 iterations. The fit then begins again with a smoothed contact law: u r = t² instead of u r = 0, with the normal impulse

@@ -319,20 +319,20 @@ This page repeats figures 7, 8, 13, 14 and 15 of Martinez, Tonneau and Mastalli,
 constraints and disturbance*, with synthetic data. The command `python results/transmissions.py` writes the page and its
 figures. All data on this page are simulated.
 
-## The law of friction (its Fig. 7)
+## The law of friction (Fig. 7)
 
 The figure shows `ContinuousFriction`, equation (56) of the paper with γ₂ ≥ γ₁, each part for several widths.
 
 ![law](transmissions_friction.png)
 
-## A four-bar at the knee (its Fig. 13)
+## A four-bar at the knee (Fig. 13)
 
 The motor of the knee drives a crank on the thigh, and a rod connects the crank with the shank. {swing} Friction of the
 motor acts at the knee as J τ(J s), with the transmission ratio J and the knee rate s.
 
 ![four-bar](transmissions_fourbar.png)
 
-## Torques that models predict (its Fig. 14 and 15)
+## Torques that models predict (Fig. 14 and 15)
 
 Motor torques and all angles are measured for 3 s, with noise of 0.03 N m and 0.02 mrad. The table shows the rms of
 measured minus predicted torque on another recording [N m at the motor]. The model *nominal* has no friction and no
@@ -354,7 +354,7 @@ errors of these estimates; the cause is not known.
 
 ![friction](transmissions_joints.png)
 
-## Three linkages in series (its Fig. 4 and 8)
+## Three linkages in series (Fig. 4 and 8)
 
 The last example is a leg whose hip, knee and ankle are each driven through a four-bar linkage from the link above
 (`tests/legs.py`): nine bodies, twelve hinges, three loops. The torques are known, and joints and motors have encoders

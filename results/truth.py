@@ -171,8 +171,8 @@ def _frequency(found: Solution) -> tuple[float, float]:
 
 
 def coverage(seeds: int) -> Iterator[str]:
-    """Lines on intervals of 95 % that hold the truth."""
-    yield f"## Intervals of 95 % that hold the truth, {seeds} draws each, in %"
+    """Lines on intervals of 95 % that contain the true value."""
+    yield f"## 95 % intervals that contain the true value, {seeds} draws each, in %"
     yield ""
     yield (
         "The process noise of every hinge is: " + ", ".join(f"{k} {v:g}" for k, v in DISTURBANCES.items()) + " N m/√Hz."
@@ -316,7 +316,7 @@ def main() -> None:
         print("\n".join(parts[given.only]()))
         return
     lines = [
-        "# Where the estimates are, and whether their errors are true",
+        "# Accuracy of estimates and standard errors",
         "",
         "Made by `python results/truth.py`.",
         "",

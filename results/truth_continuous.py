@@ -2,7 +2,7 @@
 
 The data come from an independent integrator (`continuous_twins.py`), sampled every 10 ms for 10 s. Without noise every
 parameter is to be within 0.1 % (inertias; 0.3 % with dry friction) or 1 % (friction, gains); with noise of 1 mrad the
-intervals of 95 % are to hold the truth in 90 to 99 %. Tables go to the terminal as they are found, and to FILE.
+intervals of 95 % are to contain the true value in 90 to 99 %. Tables go to the terminal as they are found, and to FILE.
 """
 
 import argparse
@@ -67,7 +67,7 @@ def inputs() -> Iterator[str]:
 
 
 def coverage(cases: Sequence[Case], seeds: int) -> Iterator[str]:
-    """Lines on intervals of 95 % that hold the truth, and on the time that the correction takes."""
+    """Lines on intervals of 95 % that contain the true value, and on the time that the correction takes."""
     yield f"## With noise of 1 mrad: {seeds} draws of each mechanism"
     yield ""
     yield "The table shows the fraction of 95 % intervals that contain the true value, for all parameters"
@@ -77,7 +77,7 @@ def coverage(cases: Sequence[Case], seeds: int) -> Iterator[str]:
     yield "correction, then the"
     yield "median times of the solver's loops and of their ratio for each draw."
     yield ""
-    head = ["mechanism", "hold the truth", "error / standard error", "of each parameter", "failed"]
+    head = ["mechanism", "contain the true value", "error / standard error", "of each parameter", "failed"]
     head += ["without correction", "corrected [ms]", "without [ms]", "ratio"]
     yield "| " + " | ".join(head) + " |"
     yield "|" + "---|" * len(head)

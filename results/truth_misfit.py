@@ -182,7 +182,7 @@ def table(seeds: int, only: Sequence[str]) -> Iterator[str]:
 
 def part(seeds: int) -> Iterator[str]:
     """Lines of the table under their title."""
-    yield "## What is said of a model that lacks something"
+    yield "## Warnings for incomplete models"
     yield ""
     yield from table(seeds, ())
     yield ""

@@ -39,7 +39,7 @@ from spookid import (
 )
 
 PAGE = Path(__file__).parent / "truth.md"
-TITLE, FORCED = "## Right models, pooled", "## Right models with a random force, pooled"
+TITLE, FORCED = "## Correct models, pooled", "## Correct models with a random force, pooled"
 STEP, STIFFNESS = 0.01, 40.0
 CAR = {"m": 2.0, "b": 1.0}
 INERTIA, DAMPING = np.array([[0.02, 0.002, -0.003], [0.002, 0.03, 0.001], [-0.003, 0.001, 0.04]]), 0.01
@@ -186,7 +186,10 @@ def rows(draws: list[dict], title: str) -> Iterator[str]:
         )
         yield f"A model error was named in {alarms} fits, apart from saturated samples and outliers."
     yield ""
-    yield "| twin | fits | hold the truth | rms of z | warned | deterministic | correlated | CPU [s] | warnings |"
+    yield (
+        "| synthetic data | fits | contain the true value | rms of z | warned | "
+        "deterministic | correlated | CPU [s] | warnings |"
+    )
     yield "|---|---|---|---|---|---|---|---|---|"
     for kind in KINDS:
         own = [draw for draw in draws if draw["kind"] == kind]

@@ -27,7 +27,7 @@ JOINTS = range(1, 7)
 Array = np.ndarray
 STEPS = (0.05, 0.2)  # s, beside the step that is chosen
 
-INTRO = """# Torques of an arm on a trajectory that no estimate has seen: UR10e
+INTRO = """# Torques of an arm on a trajectory that was not fitted: UR10e
 
 `problems/ur10e.py` models six links with full inertia, and, for each joint, motor inertia, gain, viscous and Coulomb
 friction and an offset, together 90 parameters. The data are positions and currents of `excitation_12harm_40s` as
@@ -61,10 +61,11 @@ def main() -> None:
     text = [
         INTRO,
         _facts(solution, seconds),
-        "## Torques of the unseen trajectory\n\n" + _torques(told[UNSEEN], reference, found, len(regression.names)),
+        "## Torques of the trajectory that was not fitted\n\n"
+        + _torques(told[UNSEEN], reference, found, len(regression.names)),
         "## The step\n\n" + _steps(steps),
-        "## What the joints are\n\n" + _joints(fitted, solution),
-        "## What the links are\n\n" + _links(fitted, solution),
+        "## Joint parameters\n\n" + _joints(fitted, solution),
+        "## Link parameters\n\n" + _links(fitted, solution),
     ]
     (HERE / "ur10e.md").write_text("\n".join(text), encoding="utf-8")
     _figure(told[UNSEEN])
