@@ -48,7 +48,7 @@ def faster(problem: Problem) -> Problem:
 
 def _beside(fits: dict[str, Solution], names: list[str]) -> Iterator[str]:
     """Estimates of fits side by side; of what has errors in all the chance of such a spread."""
-    yield "| parameter | unit | " + " | ".join(fits) + " | chance of such a spread |"
+    yield "| parameter | unit | " + " | ".join(fits) + " | probability of such a difference |"
     yield "|---|---|" + "---|" * (len(fits) + 1)
     first = next(iter(fits.values()))
     for name in names:

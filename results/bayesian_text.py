@@ -1,6 +1,6 @@
 """Words of `results/bayesian.md` around its tables."""
 
-INTRO = """# Bayesian identification: tables and figures of the paper beside ours
+INTRO = """# Bayesian identification: comparison with the tables and figures of the paper
 
 This page repeats the experiments of "Bayesian system identification under constraints and disturbance" (Martinez,
 Tonneau, Mastalli) with synthetic data of robots from example-robot-data. The command `python results/bayesian.py`

@@ -78,7 +78,7 @@ def delays(seeds: int) -> Iterator[str]:
         name: value * (2.0, 0.5)[i % 2] for i, (name, value) in enumerate(truth.items()) if name not in ("late", "off")
     }
     found = [problem.with_(recordings=[noisy(q, seed)], initial=guess).solve() for seed in range(seeds)]
-    yield "| parameter | truth | mean error | largest error | mean standard error | intervals that cover |"
+    yield "| parameter | truth | mean error | largest error | mean standard error | intervals with the true value |"
     yield "|---|---|---|---|---|---|"
     covered = 0
     for name, value in truth.items():

@@ -93,7 +93,7 @@ def balls() -> tuple[str, list[Solution]]:
         "## A ball that bounces: restitution",
         f"The data are {TWINS} drops of a ball with the restitution coefficient e = {E} and three impacts each. "
         "Only the height z is measured; the initial value of e is 0.5, and the sensor noise is estimated.\n\n"
-        "| what disturbs the motion | converged | rms error of e | median standard error | within 1.96 errors "
+        "| process noise | converged | rms error of e | median standard error | within 1.96 errors "
         "| largest score | processor time of a fit |\n|---|---|---|---|---|---|---|",
     ]
     first = list[Solution]()

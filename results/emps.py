@@ -109,7 +109,7 @@ def table(law: str) -> Iterator[str]:
     """One friction law."""
     names = NAMES[law]
     units = {parameter.name: parameter.unit for parameter in load_problem(f"{FILE}::{law}").parameters}
-    yield f"| | {' | '.join(f'{name} [{units[name]}]' for name in names)} | disturbance [N] |"
+    yield f"| | {' | '.join(f'{name} [{units[name]}]' for name in names)} | process noise [N] |"
     yield "|---" * (len(names) + 2) + "|"
     yield row("published, least squares", PUBLISHED[law])
     fits: dict[str, dict[str, object]] = {

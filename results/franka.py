@@ -55,7 +55,7 @@ def main() -> None:
     by_regression = dict(zip(regression.names, regression.estimates, strict=True))
     efforts = problem.inverse_dynamics(solution, cutoff=CUTOFF)
     torques = ["| root mean square, N m | " + " | ".join(f"joint {i}" for i in JOINTS) + " |", "|" + " --- |" * 8]
-    for name, values in (("spookid", efforts.errors), ("regression, here", regression.errors)):
+    for name, values in (("spookid", efforts.errors), ("regression, this page", regression.errors)):
         torques.append(f"| {name} | " + " | ".join(f"{value:.3f}" for value in values) + " |")
     text = [
         INTRO,
@@ -76,7 +76,10 @@ def main() -> None:
 
 
 def _compared(name: str, solution: Solution, by_regression: dict[str, float]) -> str:
-    lines = [f"## {TITLES[name]} [{UNITS[name]}]\n", "| joint | published | regression, here | spookid | apart |"]
+    lines = [
+        f"## {TITLES[name]} [{UNITS[name]}]\n",
+        "| joint | published | regression, this page | spookid | difference |",
+    ]
     lines.append("|" + " --- |" * 5)
     for i, published in zip(JOINTS, PUBLISHED[name], strict=True):
         other = by_regression[f"{name}{i}"]

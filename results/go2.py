@@ -34,7 +34,10 @@ def checked() -> str:
 def beside(fits: dict[str, Solution]) -> list[str]:
     """Estimates of the legs side by side, and the chance that legs that are alike differ as much."""
     alike, differ = list[str](), list[str]()
-    lines = [f"| parameter | unit | {' | '.join(fits)} | spread / std. error | chance |", "|---|---|" + "---:|" * 6]
+    lines = [
+        f"| parameter | unit | {' | '.join(fits)} | spread / std. error | probability |",
+        "|---|---|" + "---:|" * 6,
+    ]
     for name, first in fits["FL"].parameters.items():
         values, errors = np.array([[fit[name].estimate, fit[name].std_err] for fit in fits.values()]).T
         weights = 1 / errors**2

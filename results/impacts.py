@@ -119,14 +119,14 @@ def _title(solution) -> str:
 
 def page(rows: list[str], total: str, missed: list[str]) -> str:
     """The text of impacts.md."""
-    head = "| twin, impacts | fits | median standard errors | inside 95 % | within 3 errors | largest [errors] "
+    head = "| motion, impacts | fits | median standard errors | inside 95 % | within 3 errors | largest [errors] "
     text = [
         "# Impacts by schedule",
         "",
         *(__doc__ or "").split("\n\n", 1)[1].strip().split("\n"),
         ("The true values are e = 0.8 and b = 0.004 N m s for the pendulum, and e = 0.6 and μ = 0.12 for the bar."),
         "",
-        f"{head}| failed, or told wrong | CPU [s] |",
+        f"{head}| failed, or warned wrongly | CPU [s] |",
         "|---|---|---|---|---|---|---|---|",
         *rows,
         "",

@@ -136,7 +136,7 @@ changes, with up to {max(n for _, n in found.values())} coordinates. Inverse dyn
 Pinocchio's by at most {found[largest][0]:.1e} of the largest torque (`{largest.name}`). spookid refuses the other ten
 files:
 
-{table(["file", "why"], rows)}
+{table(["file", "reason"], rows)}
 """
 
 
@@ -175,8 +175,8 @@ def twins(place: Path) -> str:
         "robot",
         "joints",
         "",
-        "file read again against the solution",
-        "torques of the file as it was",
+        "difference between new file and solution",
+        "torque errors of the original file",
     ]
     return f"""## Synthetic data
 
@@ -317,7 +317,7 @@ The mechanisms of MJCF files with a loop (`connect` or `weld`) swing freely for 
 (noise 0.1 mrad). The unknown parameters are the mass of the last body and the damping of the first joint, with initial
 values wrong by 20 % and 100 %.
 
-{table(["mechanism", "", "mass", "found [kg]", "damping", "found [N m s]", "file read again"], rows)}
+{table(["mechanism", "", "mass", "estimate [kg]", "damping", "estimate [N m s]", "file read again"], rows)}
 """
 
 
@@ -407,7 +407,7 @@ def carried(place: Path) -> str:
         one.to_csv(place / f"run_{i}.csv")
     rows = [carried_along(place, runs, 0, None)]
     rows += [carried_along(place, runs, *pair) for pair in ((1, None), (2, None), (2, 1), (1, 2), (3, None), (3, 0))]
-    heads = ["along", "calibrated by", "mass [kg]", "off by", "the arm's share of the variance", "centre in tool0 [m]"]
+    heads = ["along", "calibrated by", "mass [kg]", "error", "the arm's share of the variance", "centre in tool0 [m]"]
     return f"""## Payload of the UR10e
 
 The command `spookid payload ur10e RUN --body tool0` uses the results above; the published mass of the load is {MASS}

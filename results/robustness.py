@@ -228,17 +228,17 @@ The initial values are drawn log-uniformly within a decade above and below the d
 also shows whether every parameter of the result is within 4 standard errors of the true value, and the CPU time per
 start in seconds.
 
-| mechanism | starts | at the best minimum | others | right | CPU s | what they say |
+| mechanism | starts | at the best minimum | others | right | CPU s | messages |
 |---|---|---|---|---|---|---|"""
 GAPS = """
 ## Gaps and missing samples
 
 The data are a Furuta pendulum released near its upright position, 10 s with 200 samples per second. The initial values
 are within a decade of the true values, and both angles have a gap at a random time. "Right": the fit converged, and
-every estimate is within 4 standard errors of the true value. "Told": the fit is not right, and the result begins with a
-warning. "Silent": the fit is not right, and there is no warning.
+every estimate is within 4 standard errors of the true value. "Warned": the fit is not right, and the result begins with
+a warning. "Silent": the fit is not right, and there is no warning.
 
-| | twins | right | told | silent |
+| | recordings | right | warned | silent |
 |---|---|---|---|---|"""
 OUTLIERS = """
 ## Outliers
@@ -247,7 +247,7 @@ The data are the same pendulum for 5 s, with the declared initial values; 1 % of
 of ±1 rad. The table shows how many of these outliers, and how many other samples, were named. It also shows how often
 95 % intervals contain the true value, and how many estimates are at a bound.
 
-| twins | outliers | of these named | others named | intervals that hold | at a bound |
+| recordings | outliers | of these named | others named | intervals with the true value | at a bound |
 |---|---|---|---|---|---|"""
 
 

@@ -162,7 +162,7 @@ def main(laws: list[str]) -> None:
     columns = {}
     for rung in found.rungs:
         columns[rung.name] = [1e3 * rung.fitted[one.name] for one in every]
-        columns[f"{rung.name}, left out"] = [1e3 * rung.left_out[one.name] for one in every]
+        columns[f"{rung.name}, not fitted"] = [1e3 * rung.left_out[one.name] for one in every]
     first = found.rungs[0].solution
     replays = np.array([replayed(first, one) for one in every]).T.tolist()
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True).stdout

@@ -89,7 +89,9 @@ def covered(limit: float, seeds: int) -> list[str]:
             distances[name].append((one.estimate - value) / one.std_err)
             errors[name].append(one.std_err)
         print(seed, solution.status.value, {n: round(d[-1], 2) for n, d in distances.items()}, flush=True)
-    lines = ["| parameter | truth | unit | mean std. error | 95 % intervals that cover | RMS of z | largest z |"]
+    lines = [
+        "| parameter | truth | unit | mean std. error | 95 % intervals with the true value | RMS of z | largest z |"
+    ]
     lines += ["|---|---:|---|---:|---:|---:|---:|"]
     every = np.array(list(distances.values()))
     for name, z in zip(TRUTH, every, strict=True):

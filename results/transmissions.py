@@ -306,7 +306,10 @@ def page(fit: Solution, errors: dict[str, np.ndarray], swing: str, legged: Solut
 
 
 def _table(rows: list[tuple[str, float, Any]]) -> str:
-    lines = ["| parameter | true | estimate | standard error | apart, in errors |", "|---|---|---|---|---|"]
+    lines = [
+        "| parameter | true | estimate | standard error | difference, in standard errors |",
+        "|---|---|---|---|---|",
+    ]
     for name, true, found in rows:
         apart = (found.estimate - true) / found.std_err
         lines.append(f"| {name} | {true:g} | {found.estimate:.5g} | {found.std_err:.2g} | {apart:+.1f} |")

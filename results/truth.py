@@ -227,7 +227,9 @@ def prior() -> Iterator[str]:
             weak = [_weak(s) for s in (a_priori(assemble(problem)).sensitivities, found.sensitivities)]
             rows.append(["0.2 ± 0.02" if known else "none", f"{disturbance:g}", *values, *weak])
     truth = [f"{name} = {value:g}" for name, value in free_scale(True).truth.items()]
-    yield from _table(["prior of m", "disturbance", *truth, "unseen before the solve", "after it"], rows)
+    yield from _table(
+        ["prior of m", "process noise", *truth, "unidentifiable before the solve", "after the solve"], rows
+    )
 
 
 def _weak(known: Sensitivities) -> str:

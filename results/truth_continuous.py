@@ -54,7 +54,7 @@ def inputs() -> Iterator[str]:
     yield "until the next, so that the torque is late by half a sampling interval; a smaller step does not remove this"
     yield "delay."
     yield ""
-    yield "| mechanism | samples every | corrected estimates | told |"
+    yield "| mechanism | samples every | corrected estimates | warnings |"
     yield "|---|---|---|---|"
     for make in (fourbar, arm):
         case = make(held=False)

@@ -166,7 +166,7 @@ def told(solution: Solution) -> str:
 
 def table(seeds: int, only: Sequence[str]) -> Iterator[str]:
     """Lines of the table."""
-    yield "| mechanism | what the model lacks | named | any notice | converged |"
+    yield "| mechanism | missing effect | named | any warning | converged |"
     yield "|---|---|---|---|---|"
     for mechanism in MECHANISMS:
         for kind in (k for k in mechanism.kinds if not only or k in only):

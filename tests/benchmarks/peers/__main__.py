@@ -27,7 +27,7 @@ from benchmarks.machine import machine
 from benchmarks.peers.task import GUESSES, TRUTH, Fit, Peer
 
 PEERS = ("ours", "collocation", "scipy_shooting", "jax_trajectory", "mujoco_rollouts")
-COLUMNS = ("way", "started from", "solve", "times spookid's", "ready after", "largest error", "residual", "")
+COLUMNS = ("method", "started from", "solve", "relative to spookid", "ready after", "largest error", "residual", "")
 
 
 PAGE = """# The same fit by other libraries

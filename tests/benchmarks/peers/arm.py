@@ -78,7 +78,7 @@ else:
     errors, numbers = regression.errors_on(unseen), len(regression.names)
 print(json.dumps({"errors": errors.tolist(), "numbers": numbers}))
 """
-HEAD = ("way", "wall [s]", "CPU [s]", "numbers", *(f"joint {i}" for i in range(1, 7)))
+HEAD = ("method", "wall [s]", "CPU [s]", "numbers", *(f"joint {i}" for i in range(1, 7)))
 
 
 def row(name: str, command: list[str]) -> tuple[str, ...]:
