@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import casadi as ca
@@ -103,6 +104,8 @@ class Servo(Load):
         offset: position of the joint where the drive's encoder shows zero [rad or m].
         bias: constant effort, or duty of a ``drive``.
         delay: time by which commands act later than their timestamps [s], a number or an expression of Parameters.
+        lag: time constant T of a first-order lag of commands [s], T u̇_a = u − u_a, a number or an expression of
+            Parameters; the lag is at rest at the first sample.
         hold: value of a command between its samples: the one before (``"previous"``) or interpolated (``"linear"``).
         rounding: width of smoothing at each limit, as a share of the limit.
         coordinate: number of the driven coordinate of the joint.
@@ -129,6 +132,7 @@ class Servo(Load):
         offset: Any = 0,
         bias: Any = 0,
         delay: Any = 0,
+        lag: Any = 0,
         hold: Hold = "previous",
         rounding: float = 0.01,
         coordinate: int = 0,
@@ -140,10 +144,10 @@ class Servo(Load):
             raise ProblemError(f"{what}: rounding is {shown(rounding)}; give a share of the limit between 0 and 1")
         self.joint, self.command, self.mode, self.coordinate = joint, command, mode, coordinate
         self.drive, self.hold, self.rounding = drive, hold, float(rounding)
-        numbers = {"kp": kp, "kd": kd, "offset": offset, "bias": bias, "delay": delay}
+        numbers = {"kp": kp, "kd": kd, "offset": offset, "bias": bias, "delay": delay, "lag": lag}
         self.values = {name: symbolic(value, f"{what}: {name}") for name, value in numbers.items()}
         self.limit = None if limit is None else symbolic(limit, f"{what}: limit")
-        for name, value in (("kp", self.values["kp"]), ("kd", self.values["kd"]), ("limit", self.limit)):
+        for name, value in (*((name, self.values[name]) for name in ("kp", "kd", "lag")), ("limit", self.limit)):
             if value is not None:
                 refuse_negative(value, name, what)
         if self.limit is not None and is_zero(self.limit):
@@ -170,7 +174,7 @@ class Servo(Load):
         """Its signals: commands act late and are held; what is measured lies on lines between its samples."""
         late = {self.roles.get(role) for role in ("command", "command_rate", "feedforward")}
         return tuple(
-            Input(name, self.values["delay"], self.hold)
+            Input(name, self.values["delay"], self.hold, self.values["lag"])
             if name in late
             else Input(name, hold="linear" if name == self.roles.get("supply") else "previous")
             for name in self.signals
@@ -182,7 +186,7 @@ class Servo(Load):
         limits = [self.limit, *([] if self.drive is None else [self.drive.duty_limit, self.drive.current_limit])]
         if self.hold != "previous" or all(limit is None for limit in limits):
             return ()
-        return tuple(Input(self.command, self.values["delay"], self.hold, power=power) for power in (2, 3))
+        return tuple(replace(self.inputs[0], power=power) for power in (2, 3))
 
     def mean_effort(self, position: ca.SX, rate: ca.SX, inputs: Mapping[str, ca.SX]) -> ca.SX:
         """τ in mean over a step, of means of the inputs and of the command's powers there, (n,) [N m or N].
@@ -227,7 +231,7 @@ class Servo(Load):
         of_effort = self.joint.coordinates[self.coordinate].effort
         duty = "1" if self.drive is not None else of_effort
         per = {"position": f"{duty}/{unit}", "velocity": f"{duty} s/{unit}", "effort": "1"}[self.mode]
-        units = {"kp": per, "kd": f"{duty} s/{unit}", "offset": unit, "bias": duty, "delay": "s"}
+        units = {"kp": per, "kd": f"{duty} s/{unit}", "offset": unit, "bias": duty, "delay": "s", "lag": "s"}
         for name, value in self.values.items():
             if not is_zero(value):
                 yield name, value, units[name]

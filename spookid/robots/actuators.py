@@ -55,6 +55,8 @@ class ServoActuator:
     """Rate at which the back-EMF takes all of the supply [rad/s]; infinite without a voltage drive."""
     delay: float
     """Of commands [s]."""
+    lag: float
+    """Time constant of the first-order lag of commands [s]."""
     armature: float
     """Of the joint [kg m²]."""
     viscous: float
@@ -87,6 +89,9 @@ class ServoActuator:
             tag = "general"
             values |= {"gaintype": "fixed", "gainprm": _text(self.kp), "biastype": "affine"}
             values["biasprm"] = " ".join(map(_text, (constant, of_position, of_rate)))
+        if self.lag > 0:
+            lag = _text(self.lag)
+            values |= {"timeconst": lag} if tag == "position" else {"dyntype": "filterexact", "dynprm": lag}
         if math.isfinite(self.limit):
             values["forcerange"] = f"{_text(-self.limit)} {_text(self.limit)}"
         if self.delay > 0:
@@ -191,6 +196,7 @@ def _actuator(
         back_emf=back_emf,
         free_speed=free_speed,
         delay=own["delay"],
+        lag=own["lag"],
         **plain,
         left_out=tuple(left_out),
     )
@@ -223,7 +229,8 @@ def write_isaac_lab(drives: Sequence[ServoActuator], path: str | PathLike[str], 
         raise ProblemError(f"timestep is {timestep:g}; give a positive number of seconds")
     lines = [f"# Delays in physics steps of {timestep:g} s; SI units, angles in rad."]
     for one in drives:
-        lines += [f"# {one.joint}: without {what}." for what in one.left_out]
+        late = [f"the lag of commands, {one.lag:g} s"] if one.lag > 0 else []
+        lines += [f"# {one.joint}: without {what}." for what in (*one.left_out, *late)]
         constant, _, _ = one.bias_terms()
         if constant:
             lines.append(f"# {one.joint}: without the constant effort {constant:g}; add it as a feedforward.")
