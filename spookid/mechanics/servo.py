@@ -10,6 +10,7 @@ import casadi as ca
 
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.coefficients import refuse_negative
+from spookid.mechanics.hidden import Hidden
 from spookid.mechanics.joints import Joint, check_coordinate
 from spookid.mechanics.loads import Hold, Input, Load
 from spookid.parameter import is_zero, stacked, symbolic
@@ -160,6 +161,7 @@ class Servo(Load):
             if not name:
                 raise ProblemError(f"{what}: {role} is {shown(name)}; give the name of a signal")
         self.signals = tuple(dict.fromkeys(self.roles.values()))
+        self.integrator: Hidden | None = None
 
     def __repr__(self) -> str:
         return f"<Servo at {self.joint.name!r}, command {self.command!r}>"
