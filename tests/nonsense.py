@@ -412,6 +412,8 @@ def cases() -> dict[str, Case]:
                 "bias": 0,
                 "delay": 0,
                 "lag": 0,
+                "ki": 0.3,
+                "integral_limit": 0.5,
                 "hold": "previous",
                 "rounding": 0.01,
                 "coordinate": 0,

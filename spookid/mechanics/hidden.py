@@ -49,7 +49,7 @@ class Hidden:
         ends_as_it_begins: bool = False,
         others: Iterable[tuple[Placeholder, Joint, int, bool]] = (),
     ) -> None:
-        self.name, self.ends_as_it_begins = name, ends_as_it_begins
+        self.name, self.symbol, self.ends_as_it_begins = name, symbol, ends_as_it_begins
         self.body = Body(f"{name} state", mass=1, inertia=(1, 1, 1))
         self.joint = Wheel(name, GROUND.frame(), self.body.frame(), disturbance=disturbance, loads=loads)
         self.symbols = ((symbol, self.joint, 0, True), *others)
