@@ -33,13 +33,13 @@ KEPT = HERE / "tosses.jsonl"
 
 PAGE = """# Whole tosses of a cube
 
-Written by `python results/tosses.py`. The problem is `problems/cube.py`: each toss from the throw to rest, eight
-corners that push and rub, with friction μ and restitution e unknown. Poses have sigmas of 1 mm and 0.02 rad. A random
-impulse of 1 mN s in each step explains what the model does not (`state_weight=1e6`). The impulse of an impact is about
-500 times as large.
+The command `python results/tosses.py` writes this page. The problem is `problems/cube.py`: each toss is fitted from the
+throw to rest. Eight corners of the cube may touch the table; friction μ and restitution e are unknown. The given
+standard deviations of the measured poses are 1 mm and 0.02 rad. The process noise is a random impulse of 1 mN s in each
+step (`state_weight=1e6`). In comparison, the impulse of an impact is about 500 times as large.
 
-**{done} of {all} tosses converge.** Friction and restitution of those that converge: {agree}. The authors of the data
-use 0.18 and 0.125 in their simulator.
+**{done} of {all} tosses converge.** The estimates from these tosses are {agree}. The authors of the data
+use μ = 0.18 and e = 0.125 in their simulator.
 
 | toss | samples | status | μ | e | cost | position, rms | angle, rms | processor time |
 |---|---|---|---|---|---|---|---|---|
@@ -49,29 +49,31 @@ use 0.18 and 0.125 in their simulator.
 
 ## Do tosses agree?
 
-Standard errors belong to one choice of who touches when. They contain neither the errors of the model nor those of the
-step: the time of an impact is known to a step of 6.8 ms, in which a corner falls by 1 cm. If standard errors explained
-the scatter of the tosses, χ² per degree of freedom would be 1. Where it is larger, one friction and one restitution
-describe the cube and the table less well than the poses determine them. The errors of the means are scaled by its root.
+The standard errors assume that the contact states found by the fit are correct. The standard errors include neither
+model errors nor discretization errors: the time of an impact is known to a step of 6.8 ms, in which a corner falls by 1
+cm. If the standard errors explained the scatter between the tosses, χ² per degree of freedom would be 1. A larger χ²
+shows that one friction and one restitution coefficient describe the cube and the table less accurately than the poses
+determine them. The standard errors of the means are multiplied by the root of χ² per degree of freedom.
 
-## Unseen tosses
+## Tosses that were not fitted
 
-No fit has seen tosses 40 to 59. `problem.simulate` begins with their flight before the first impact. The error is the
-distance between the simulated and the measured place of rest.
+The tosses 40 to 59 were not fitted. `problem.simulate` starts these tosses from their flight before the first impact.
+The error is the distance between the simulated and the measured final position.
 
 | values | μ | e | median | 90 % | simulated |
 |---|---|---|---|---|---|
 {unseen}
 
-## How a fit gets there
+## Method of the fit
 
-The fit from measured contact times stalls for most tosses: some of its 2400 choices go to and fro. It then begins again
-with a rounded contact law: u r = t² instead of u r = 0, with the normal impulse u and the rate r of the gap. Friction
-is rounded alike. This law has no choices except rebounds. From t = 1 to 1e-5 each fit begins where the last one ended.
-Contacts give way by 1e-3 of the speed that an impulse causes, so the last t is negligible.
+The fit from measured contact times stalls for most tosses, because some of its 2400 contact states alternate between
+iterations. The fit then begins again with a smoothed contact law: u r = t² instead of u r = 0, with the normal impulse
+u and the rate r of the gap. Friction is smoothed in the same way as the contact law. The smoothed contact law has no
+discrete states except for rebounds. The parameter t is reduced from 1 to 1e-5, and each fit begins at the result of the
+previous fit. The contacts are compliant by 1e-3 of the speed that an impulse causes, so that the last t is negligible.
 
-Tosses without convergence end at the limit of iterations, while their cost still falls in small steps. Rebounds near
-the threshold of 0.2 m/s are a possible cause. It was not tested.
+Fits that do not converge reach the iteration limit while their cost still decreases in small steps. A possible cause
+are rebounds near the threshold of 0.2 m/s. This cause was not tested.
 """
 
 
@@ -167,7 +169,7 @@ def page(fits: list[dict[str, Any]]) -> str:
         f"{1e3 * np.quantile(apart, 0.9):.0f} mm | {len(apart)} of {len(UNSEEN)} |"
         for words, (apart, _) in missed.items()
     ]
-    agree = ", ".join(
+    agree = " and ".join(
         f"{name} = {m:.3f} ± {s:.3f} (χ² per degree of freedom {chi:.1f})" for name, (m, s, chi) in found.items()
     )
     failed = [f"toss {one['toss']}: {one['detail']}" for one in fits if one not in done]
@@ -176,7 +178,7 @@ def page(fits: list[dict[str, Any]]) -> str:
         all=len(fits),
         agree=agree,
         rows="\n".join(rows),
-        failed="Without convergence: " + "; ".join(failed) + "." if failed else "",
+        failed="These fits did not converge: " + "; ".join(failed) + "." if failed else "",
         unseen="\n".join(unseen),
     )
 

@@ -22,6 +22,33 @@ _declared: dict[int, Parameter] = {}
 """Every Parameter of this process by the hash of its symbol, so that expressions lead back to it."""
 
 
+_placeholders: dict[int, Placeholder] = {}
+
+
+class Placeholder(ca.SX):  # type: ignore[misc]
+    """A symbol of the motion in expressions of coefficients and drives; it is zero where nothing moves."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(ca.SX.sym(name))
+        _placeholders[self.element_hash()] = self
+
+    def __hash__(self) -> int:
+        return hash(self.element_hash())
+
+
+def placeholders_in(expressions: Iterable[ca.SX]) -> list[Placeholder]:
+    """The placeholders of expressions, each once."""
+    hashes = (symbol.element_hash() for symbol in _symbols(expressions)) if _placeholders else ()
+    return [_placeholders[one] for one in hashes if one in _placeholders]
+
+
+def at_rest(expression: ca.SX) -> ca.SX:
+    """An expression with zeros for its placeholders."""
+    for one in placeholders_in([expression]):
+        expression = ca.substitute(expression, one, ca.SX(0))
+    return expression
+
+
 class Parameter(ca.SX):  # type: ignore[misc]
     """Unknown constant of the mechanism, usable in arithmetic, in NumPy expressions and in ``casadi`` functions.
 
@@ -257,7 +284,7 @@ def parameters_in(expressions: Iterable[ca.SX], what: str, ignore: Iterable[ca.S
     found: dict[int, Parameter] = {}
     known = {symbol.element_hash() for symbol in _symbols(ignore)}
     for symbol in _symbols(expressions):
-        if symbol.element_hash() in known:
+        if symbol.element_hash() in known or symbol.element_hash() in _placeholders:
             continue
         parameter = _declared.get(symbol.element_hash())
         if parameter is None:
@@ -318,7 +345,7 @@ def substitute(formula: ca.SX, values: Mapping[str, float]) -> np.ndarray:
             return np.array([float(formula)])
         fixed = np.asarray(ca.evalf(formula).full(), dtype=float)
         return fixed[:, 0] if fixed.shape[1] == 1 else fixed
-    parameters = parameters_in([formula], "the expression")
+    formula, parameters = at_rest(formula), parameters_in([formula], "the expression")
     function = ca.Function("value", [ca.vertcat(*parameters)], [formula])
     result = np.asarray(function(ca.DM([values[p.name] for p in parameters])).full(), dtype=float)
     return result[:, 0] if result.shape[1] == 1 else result

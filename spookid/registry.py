@@ -328,7 +328,7 @@ _DECLARED: tuple[Command, ...] = (
         "estimate while a log grows, and report changes of parameters",
         "cli.watching:watch",
         _WATCHED,
-        f"LOG --follow --time --warm-up --window --every --false-alarms --save --resume {_GUESSED} --quiet",
+        f"LOG --follow --time --units --warm-up --window --every --false-alarms --save --resume {_GUESSED} --quiet",
         {"--quiet": "only changes, no estimates and no progress"},
     ),
     Command("studio", "identify a robot in a browser: files, plots, fit and results", "cli.studio:studio", _BROWSED),

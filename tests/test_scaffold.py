@@ -451,7 +451,8 @@ SERVOS = """<mujoco model="arm"><worldbody><body name="upper">
   <body name="lower" pos="0 0 -0.2">
     <joint name="j2" axis="0 1 0" damping="0.1"/><inertial pos="0 0 -0.1" mass="0.4" diaginertia="1e-3 1e-3 1e-3"/>
   </body></body></worldbody>
-  <actuator><position name="a1" joint="j1" kp="20" kv="1.5" forcerange="-4 4" delay="0.01" nsample="8"/>
+  <actuator><position name="a1" joint="j1" kp="20" kv="1.5" forcerange="-4 4" delay="0.01" nsample="8"
+   timeconst="0.02"/>
   <velocity name="a2" joint="j2" kv="2"/></actuator></mujoco>"""
 
 
@@ -477,7 +478,7 @@ def test_servos_of_the_file_follow_commands_of_the_log(tmp_path: Path, commands:
     assert (first.mode, second.mode) == ("position", "velocity")
     assert float(first.limit) == 4
     assert (problem.guess["j1_kp"], problem.guess["j1_kd"], problem.guess["j2_kp"]) == (20, 1.5, 2)
-    assert problem.guess["delay"] == 0.01
+    assert (problem.guess["delay"], problem.guess["j1_lag"]) == (0.01, 0.02)
     assert {"j1_armature", "j2_armature"} <= set(problem.guess)
     assert main(["check", str(out)]) == 0
 

@@ -271,6 +271,21 @@ def test_a_bad_row_is_named(here, capsys, row, message) -> None:
     assert wrong(capsys, "bad.csv", "--quiet") == message
 
 
+def test_units_convert_a_text_and_a_file_of_arrays_alike(here, capsys) -> None:
+    log = Recording.from_csv(here / "friction.csv").between(0, 3)
+    shown = []
+    for name, units in (("si", ()), ("deg", ("--units", "theta=deg", "t=ms"))):
+        factor = (np.degrees(1), 1e3) if units else (1.0, 1.0)
+        other = Recording(factor[1] * log.t, {**log.signals, "theta": factor[0] * log.signals["theta"]})
+        other.to_csv(here / f"{name}.csv")
+        np.savez(here / f"{name}.npz", t=other.t, **other.signals)
+        for kind in ("csv", "npz"):
+            assert main(["watch", "swing.py", f"{name}.{kind}", *FIRST, *units]) == 0
+            shown.append(capsys.readouterr().out)
+    assert len(set(shown)) == 1
+    assert "no column 'speed' is read" in wrong(capsys, "si.csv", "--units", "speed=deg")
+
+
 def test_what_was_known_before_a_bad_row_is_kept(here, capsys) -> None:
     Path("bad.csv").write_text("".join(lines("friction.csv")[:212]) + "2.11,1\n")
     assert main(["watch", "swing.py", "bad.csv", "--warm-up", "1.5", "--save", "kept.npz", "--quiet"]) == 2

@@ -14,6 +14,7 @@ import numpy as np
 
 from spookid.assembly.initialization import SampledRecording
 from spookid.assembly.problem import Problem
+from spookid.data.channels import Channel
 from spookid.data.sampling import finite_samples
 from spookid.data.sensors import TorqueMotor
 from spookid.kernels.arrays import Array
@@ -193,7 +194,7 @@ def sizes(problem: Problem, settings: Settings, constants: Sequence[Constant]) -
         labels = tuple(slip_name(model.holding.contacts[i]) for i in own)
         found.append(NoiseSize("disturbance", labels, "m/s", where, 0.0 if hard else slip, SLIP_FLOOR))
     for i, sensor in enumerate(problem.channels):
-        floor = 0.0 if sensor.sigma else resolution([r.signal(sensor.signal) for r in problem.recordings])
+        floor = 0.0 if sensor.sigma else resolution(sensor, [r.signal(sensor.signal) for r in problem.recordings])
         where = (place(settings.sensors[i]),)
         found.append(NoiseSize("sensor", (sensor.signal,), sensor.unit, where, sensor.sigma, floor / np.sqrt(12)))
     return tuple(found)
@@ -225,9 +226,11 @@ def at_gains(problem: Problem, noise: Sequence[Noise], values: Mapping[str, floa
     return [scaled(one) for one in noise]
 
 
-def resolution(recordings: Sequence[Array]) -> float:
-    """Resolution of a signal: largest, over recordings, of the smallest steps between values; 0 without steps."""
-    return max(map(_resolution, recordings), default=0.0)
+def resolution(channel: Channel, recordings: Sequence[Array]) -> float:
+    """Width of a count of a channel: declared, or the largest, over recordings, of the smallest steps between values of
+    the signal; 0 without steps."""
+    declared = channel.sensor.resolution
+    return max(map(_resolution, recordings), default=0.0) if declared is None else float(declared)
 
 
 def _resolution(values: Array) -> float:

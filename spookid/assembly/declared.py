@@ -56,6 +56,30 @@ def normalized(problem: Problem) -> Iterator[tuple[str, Any]]:
     yield "fixed", frozenset(collected(fixed, str, f"{problem.what}: fixed"))
     if isinstance(problem.model, Model):
         yield "model", with_torques(problem.model, problem.observations)
+        yield from _anchored(problem)
+
+
+_ANCHORED = 1e-3
+"""Standard deviation of the integral of a random walk over a recording [s]: far below what a fit determines of it."""
+
+
+def _anchored(problem: Problem) -> Iterator[tuple[str, Any]]:
+    """Sensors of hidden states: the wheel of each begins at zero; that of a random walk ends there, too."""
+    if not problem.model.hidden:
+        return
+    if isinstance(problem.recordings, RecordingFiles):
+        raise ProblemError(f"{problem.what} has hidden states and RecordingFiles; read the recordings first")
+    names = {one.name: one.ends_as_it_begins for one in problem.model.hidden}
+    joints = {joint.name: joint for joint in problem.model.joints}
+    seen = [sensor for sensor in problem.observations if getattr(sensor, "signal", None) not in names]
+    yield "observations", (*seen, *(JointPosition(joints[name], name, sigma=_ANCHORED) for name in names))
+    recordings = []
+    for recording in problem.recordings:
+        signals = {name: np.full(len(recording.t), np.nan) for name in names}
+        for name, both in names.items():
+            signals[name][[0, -1] if both else [0]] = 0.0
+        recordings.append(recording.with_signals(**signals))
+    yield "recordings", tuple(recordings)
 
 
 def split(problem: Problem, options: Mapping[str, Any]) -> tuple[Problem, dict[str, Any]]:

@@ -23,7 +23,7 @@ from spookid.assembly.schedules import Strikes
 from spookid.assembly.tracking import BETTER, TURNS, KinematicFit, Motion, Tracking, derivatives, state_at
 from spookid.data.channels import Channel, all_predicted, order
 from spookid.data.inputs import Acting
-from spookid.data.losses import robust
+from spookid.data.losses import StudentT, robust
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, Samples, smoothed
 from spookid.data.sensors import JointPosition
@@ -42,7 +42,11 @@ from spookid.results.findings import Finding
 
 def prepared(recording: Recording, channels: Sequence[Channel]) -> Recording:
     """Recording without the outliers that a robust loss removes, and with continuous signs of quaternions."""
-    signals = {c.signal: medians(recording.signal(c.signal), c.period) for c in channels if robust(c.loss)}
+    signals = {
+        c.signal: medians(recording.signal(c.signal), c.period)
+        for c in channels
+        if robust(c.loss) or isinstance(c.loss, StudentT)
+    }
     recording = recording.with_signals(**signals) if signals else recording
     for sensor in dict.fromkeys(c.sensor for c in channels if c.sensor.either_sign):
         recording = recording.with_signals(**_continuous(recording, sensor.signals))

@@ -143,16 +143,17 @@ def observation_data(one: Observed, factor: Factor, samples: Sequence[Samples]) 
             samples[i].between(one.reach, n, every)
             for i, n, every in zip(one.channels, one.slots, one.whole, strict=True)
         ]
-        stamps, values, present = (np.hstack(parts) for parts in zip(*triples, strict=True))
+        stamps, values, weights = (np.hstack(parts) for parts in zip(*triples, strict=True))
         correlated = zip(one.channels[: len(one.intervals)], one.slots, strict=False)
         pairs = [previous(samples[i], one.reach, n) for i, n in correlated]
         before = [np.hstack(parts) for parts in zip(*pairs, strict=True)]
-        return contiguous(np.hstack([values, present, stamps, *before])), ~present
+        return contiguous(np.hstack([values, weights, stamps, *before])), weights == 0
     # A factor over several steps observes the middle one.
     first, steps = factor.reach // 2, samples[0].count
-    columns = np.column_stack([samples[i].stepped() for i in one.channels])[first : first + factor.count(steps)]
+    both = [samples[i].stepped() for i in one.channels]
+    columns, weights = (np.column_stack(own)[first : first + factor.count(steps)] for own in zip(*both, strict=True))
     missing = np.isnan(columns)
-    return contiguous(np.hstack([np.where(missing, 0.0, columns), ~missing])), missing
+    return contiguous(np.hstack([np.where(missing, 0.0, columns), weights])), missing
 
 
 def has_room(observed: Sequence[Observed], samples: Sequence[Samples]) -> bool:
@@ -177,7 +178,8 @@ def without_room(observed: Sequence[Observed], samples: Sequence[Samples]) -> li
 
 
 def _at_steps(problem: _Declared, settings: Settings, model: Model, one: Observed) -> Factor:
-    """Predicted less measured at one step. Its data are the measured values, and 1 for each that there is, else 0."""
+    """Predicted less measured at one step. Its data are the measured values, and the weight of each that there is, else
+    0."""
     window = problem.scheme.window(model, settings, one.order)
     state, data = State.of(problem.model, window.motion), ca.SX.sym("y", 2 * len(one.rows))
     rows = [
@@ -188,7 +190,7 @@ def _at_steps(problem: _Declared, settings: Settings, model: Model, one: Observe
 
 
 def _between(problem: _Declared, settings: Settings, model: Model, one: Observed) -> Factor:
-    """Residuals between the steps; values and presence are followed by the timestamps, in steps."""
+    """Residuals between the steps; values and weights are followed by the timestamps, in steps."""
     reach = one.reach
     assert reach is not None
     n, states = len(one.rows), reach.states
@@ -342,7 +344,7 @@ def _excess(problem: Problem, channel: Channel, recordings: Sequence[Samples], o
     counts = [_many_between(one) if order == 0 else len(one.at) for one in recordings]
     period, values = channel.period, [one.values for one in recordings]
     shown = [each if period is None else np.unwrap(each, period=period) for each in values]
-    least = resolution(shown) / math.sqrt(12)
+    least = resolution(channel, shown) / math.sqrt(12)
     sigma = channel.sigma or (max(roughness(shown), least) if problem.estimates_noise else 1.0)
     spectra = [spectrum(one.stamps, each, problem.cutoff) for one, each in zip(recordings, shown, strict=True)]
 

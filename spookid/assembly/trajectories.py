@@ -44,14 +44,15 @@ def sample_errors(
     sigmas = assembly.sigmas
     for one in assembly.observed:
         missing = assembly.transcription.chains[chain].missing[one.name]
-        rows = residuals[one.name]
+        rows, n = residuals[one.name], len(one.rows)
+        weights = assembly.transcription.chains[chain].data[one.name][:, n : 2 * n]
         places = sample_places(assembly, one, chain)
         for column, i in enumerate(one.rows):
             channel = problem.channels[i]
             here = ~missing[:, column]
             k = np.clip(np.rint(places[here, column]), 0, N - 1).astype(np.intp)
             loss, shown = robust(channel.loss), rows[here, column]
-            errors = np.abs(loss.residual(shown) if loss else shown) * sigmas[i]
+            errors = np.abs(loss.residual(shown) if loss else shown) * sigmas[i] / weights[here, column]
             np.add.at(counts[:, i], k, 1.0)
             np.add.at(squares[:, i], k, errors**2)
             np.maximum.at(largest[:, i], k, errors)

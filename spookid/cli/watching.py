@@ -58,7 +58,8 @@ class _Watch:
         self._signals = sorted(signals(job.problem))
         self._view = View(job.label, [p.name for p in job.problem.free], {p.name: p.note for p in job.problem.free})
         told = self._view.complain
-        self._log = GrowingLog(log, self._signals, time=run.arguments.time, follow=run.arguments.follow, told=told)
+        units, follow = dict(run.arguments.units), run.arguments.follow
+        self._log = GrowingLog(log, self._signals, time=run.arguments.time, units=units, follow=follow, told=told)
         self._checks = LogRows(self._log.path, told)
         self._name = "log" if log == STANDARD_INPUT else Path(log).stem
         self._first: Recording | None = None

@@ -14,7 +14,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.argument_checks import Checked
-from spookid.data.losses import LOSSES, Loss, RobustLoss, robust
+from spookid.data.losses import LOSSES, Loss, RobustLoss, StudentT, robust
 from spookid.data.state import State
 from spookid.errors import ProblemError, declared_at, evaluating, shown
 from spookid.mechanics import rotations
@@ -51,12 +51,19 @@ class Sensor(metaclass=Checked):
     scale: Any = 1
     """Scale of the signals per unit of the true value; as ``offset``."""
     loss: Loss = "auto"
-    """Robust loss of residuals: ``"linear"``, ``"huber"``, ``"cauchy"`` or a ``RobustLoss`` of your own; or
-    ``"auto"``: linear, without single samples of positions that are plainly wrong (``spookid.estimation.outliers``)."""
+    """Robust loss of residuals: ``"linear"``, ``"huber"``, ``"cauchy"``, a ``RobustLoss`` of your own or a
+    ``StudentT``; or ``"auto"``: linear, without single samples of positions that are plainly wrong
+    (``spookid.estimation.outliers``)."""
     delay: Any = 0
     """Delay of the signals' timestamps [s], a number or an expression of Parameters."""
     correlation_time: Any = 0
     """Time over which the noise of the signals is correlated [s], a number or a Parameter; 0: it is white."""
+    resolution: float | None = None
+    """Width q of a count in the signals' unit, whose rounding adds q²/12 to the variance of the noise; 0: the signals
+    are continuous. None: if sigma is estimated, q is recognized from the recordings, and sigma is at least q/√12."""
+    jitter: float | None = 0
+    """Standard deviation τ of the timestamps [s], which adds (ẏ τ)² to the variance of a sample, with ẏ the rate of the
+    signal along the estimated motion; None: it is estimated."""
     unit: Any = ""
     """Unit of the true value, a text."""
     period: Any = None
@@ -99,9 +106,14 @@ class Sensor(metaclass=Checked):
             if not (sigma is None or (isinstance(sigma, Real) and 0 < float(sigma) < math.inf)):
                 what = f"{self._what} has sigma {shown(self.sigma)}"
                 raise ProblemError(f"{what}; it must be positive, or None to estimate it")
-        if not (isinstance(self.loss, RobustLoss) or self.loss in LOSSES):
+        if not (isinstance(self.loss, (RobustLoss, StudentT)) or self.loss in LOSSES):
             names = ", ".join(LOSSES)
-            raise ProblemError(f"{self._what} has loss {shown(self.loss)}; choose from {names}, or give a RobustLoss")
+            said = f"{self._what} has loss {shown(self.loss)}; choose from {names}"
+            raise ProblemError(f"{said}, or give a RobustLoss or a StudentT")
+        for name in ("resolution", "jitter"):
+            size = getattr(self, name)
+            if not (size is None or (isinstance(size, Real) and 0 <= float(size) < math.inf)):
+                raise ProblemError(f"{self._what} has {name} {shown(size)}; give a number of at least 0, or None")
         self.each("offset")
         if any(map(is_zero, self.each("scale"))):
             raise ProblemError(f"{self._what} has scale 0, with which it shows nothing; give another")
@@ -121,9 +133,10 @@ class Sensor(metaclass=Checked):
         return [symbolic(value, what)] * n
 
     def deviation(self, index: int) -> float | None:
-        """Noise standard deviation of one signal of the sensor, in the signal's unit; None if not given."""
+        """Noise standard deviation of one signal of the sensor with the rounding to declared counts, in the signal's
+        unit; None if not given."""
         sigma: float | None = self._sigmas[index] if self._sigmas else self.sigma  # type: ignore[assignment]
-        return sigma
+        return None if sigma is None else math.hypot(sigma, (self.resolution or 0.0) / math.sqrt(12))
 
     @property
     def _sigmas(self) -> list[Any]:
@@ -168,6 +181,8 @@ class DeclaredSensor(Sensor):
     loss: Loss = "auto"
     delay: Any = 0
     correlation_time: Any = 0
+    resolution: float | None = None
+    jitter: float | None = 0
 
     count = 1
     """How many signals it has."""
@@ -253,6 +268,11 @@ class Channel:
     def loss(self) -> Loss:
         """Loss function for outlying samples."""
         return self.sensor.loss
+
+    @property
+    def is_adjusted(self) -> bool:
+        """True if its noise has heavy tails or its timestamps err, for which a stage adjusts the samples."""
+        return isinstance(self.loss, StudentT) or self.sensor.jitter != 0
 
     @property
     def unit(self) -> str:

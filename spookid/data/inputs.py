@@ -79,11 +79,13 @@ def acting_between(
     every, of_lags = [], []
     for one, (t, known) in zip(inputs, samples, strict=True):
         delay, lag, free = number(one.delay, values), number(one.lag, values), not is_constant(one.lag)
-        t, known = band_limited(t, known**one.power, one.signal) if one.hold == "band" else (t, known**one.power)
+        t, known = band_limited(t, known, one.signal) if one.hold == "band" else (t, known)
         if lag > 0 or free:
             t, known, by_lag = lagged(t, known, max(lag, _LEAST * grid.step), one.hold != "previous")
             if free:
+                by_lag *= one.power * known ** (one.power - 1)
                 of_lags.append(_acting(t, by_lag, True, True, grid, delay, near)[:3])
+        known = known**one.power
         linear = one.hold != "previous" or lag > 0 or free
         moves = linear or delay != 0 or not is_constant(one.delay)
         every.append(_acting(t, known, linear, moves, grid, delay, near))

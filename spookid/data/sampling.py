@@ -201,6 +201,7 @@ class Samples:
     count: int  # steps of the grid
     start: float  # of the grid [s]
     step: float  # [s]
+    weights: FloatArray | None = None  # σ over the standard deviation of each, (n,); None: all have σ
 
     @classmethod
     def at_steps(cls, values: FloatArray, grid: Grid) -> Samples:
@@ -217,11 +218,12 @@ class Samples:
         """Fraction of the steps that have a sample."""
         return np.count_nonzero(self._stepped) / self.count
 
-    def stepped(self) -> FloatArray:
-        """Samples at the steps, (N,), NaN at steps without a sample."""
-        values, here = np.full(self.count, np.nan), self._stepped
-        values[self.at[here].astype(np.intp)] = self.values[here]
-        return values
+    def stepped(self) -> tuple[FloatArray, FloatArray]:
+        """Samples at the steps, NaN at steps without a sample, and their weights, 0 at such steps, (N,) each."""
+        values, weights, here = np.full(self.count, np.nan), np.zeros(self.count), self._stepped
+        k = self.at[here].astype(np.intp)
+        values[k], weights[k] = self.values[here], 1.0 if self.weights is None else self.weights[here]
+        return values, weights
 
     def slots(self, reach: Reach, every: bool) -> int:
         """Largest number of samples in one step interval; counts only samples between steps, or ``every`` sample."""
@@ -241,24 +243,43 @@ class Samples:
         place = np.arange(len(cells)) - np.searchsorted(cells, cells)
         return seen, cells, (cells - reach.first, place)
 
-    def between(self, reach: Reach, slots: int, every: bool) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
+    def between(self, reach: Reach, slots: int, every: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Samples between the steps, or ``every`` one, grouped by state: times in steps from the state, values, and
-        validity, each (N − reach, slots)."""
+        weights, 0 where there is none, each (N − reach, slots)."""
         seen, cells, where = self.placed(reach, every)
         shape = (max(self.count - reach.steps, 0), slots)
-        stamps, values, present = np.zeros(shape), np.zeros(shape), np.zeros(shape, dtype=np.bool_)
+        stamps, values, weights = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         stamps[where] = (self.stamps[seen] - self.start) / self.step - cells
-        values[where], present[where] = self.values[seen], True
-        return stamps, values, present
+        values[where], weights[where] = self.values[seen], 1.0 if self.weights is None else self.weights[seen]
+        return stamps, values, weights
+
+    def along(self, reach: Reach | None, every: bool, rows: FloatArray) -> tuple[NDArray[np.intp], FloatArray]:
+        """Indices of the samples between the steps, of ``every`` one, or without a reach of those at the steps; and
+        their numbers among those of all rows, (count, slots)."""
+        if reach is not None:
+            seen, _, where = self.placed(reach, every)
+            return seen, rows[where]
+        k = self.at.astype(np.intp) - (self.count - len(rows)) // 2
+        seen = np.flatnonzero(self._stepped & (k >= 0) & (k < len(rows)))
+        return seen, rows[k[seen], 0]
+
+
+ADJUSTED, WEIGHT = "{} as adjusted", "weight of {}"
+"""Names of signals of a recording that stages of a fit add: what samples are taken for, and ``Samples.weights``."""
 
 
 def samples(recording: Recording, signal: str, grid: Grid, delay: float = 0.0) -> Samples:
     """Select the finite samples of a signal between the first and the last state of a grid, with delays."""
     t, values = finite_samples(recording, signal)
+    weights = None
+    if (own := recording.signals.get(WEIGHT.format(signal))) is not None:
+        finite = np.isfinite(recording.signal(signal))
+        values, weights = recording.signal(ADJUSTED.format(signal))[finite], own[finite]
     at, near = (t - delay - grid.start) / grid.step, slack(recording, grid.step) / grid.step
     at = np.where(np.abs(at - np.rint(at)) <= near, np.rint(at), at)
     inside = (at >= 0) & (at <= grid.count - 1)
-    return Samples(t[inside], values[inside], at[inside], grid.count, grid.start, grid.step)
+    known = None if weights is None else weights[inside]
+    return Samples(t[inside], values[inside], at[inside], grid.count, grid.start, grid.step, known)
 
 
 def told_apart(of_recordings: Sequence[Samples], share: float = 0.5) -> bool:

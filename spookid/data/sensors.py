@@ -10,7 +10,7 @@ from functools import cached_property
 import casadi as ca
 
 from spookid.data.channels import Channel, DeclaredSensor, OneSignal, Sensor
-from spookid.data.losses import robust
+from spookid.data.losses import StudentT, robust
 from spookid.data.state import State, period_of
 from spookid.errors import ProblemError, shown
 from spookid.mechanics.body import Frame
@@ -227,9 +227,10 @@ class JointTorque(OfCoordinate):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if robust(self.loss):
+        if robust(self.loss) or isinstance(self.loss, StudentT) or self.jitter != 0:
+            said = f"jitter {self.jitter}" if self.jitter != 0 else f"loss {self.loss!r}"
             raise ProblemError(
-                f"{self._what} has loss {self.loss!r}; its noise drives the motion, so leave samples far off out (NaN)"
+                f"{self._what} has {said}; its noise drives the motion, so leave samples far off out (NaN)"
             )
 
     @property

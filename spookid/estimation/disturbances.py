@@ -14,7 +14,9 @@ removes P except for the noise of measured efforts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -43,32 +45,57 @@ def unexplained_findings(assembly: Assembly, point: Point, motion: Sequence[Traj
     larger than what acts along them at rest, for friction moves nothing: the data contradict the model. None where
     loops close and joints bear what is not known here."""
     problem = assembly.problem
-    model = problem.model
-    if not problem.estimates_noise or problem.is_hard or model.has_loops or model.ties:
-        return []
-    joints, labels = JointCoordinates(model), assembly.transcription.motion.noise
-    random = [label for label in _tree(joints) if label in labels]
-    if not random:
-        return []
-    disturbed = np.concatenate([t.impulse_residual / problem.step for t in motion])
-    parts = zip(*(_acting(assembly, point, c, t, resting=True) for c, t in enumerate(motion)), strict=True)
-    acting, driving = map(np.concatenate, parts)
-    sizes = {label: rms(disturbed[:, labels.index(label)]) for label in random}
-    forces = {label: rms(acting[:, joints.names.index(label)]) for label in random}
-    driven = {label for label in random if np.any(driving[:, joints.names.index(label)] > ROUNDING * sizes[label])}
-    found = [label for label in random if label in driven and sizes[label] > forces[label]]
+    model, joints = problem.model, JointCoordinates(problem.model)
+    found = [one for one in _outweighed(assembly, point, motion) if one.driven]
     if not found:
         return []
     carried = np.concatenate([_needed(assembly, point, c, t)[0] for c, t in enumerate(motion)])
     told, units = {}, {freedom.label: freedom.coordinate.effort for freedom in model.freedoms}
-    for label in found:
-        force = float(np.hypot(forces[label], rms(carried[:, joints.names.index(label)])))
-        if sizes[label] > force:
-            told[label] = sizes[label], force, units[label]
+    for label, size, acting, _ in found:
+        force = float(np.hypot(acting, rms(carried[:, joints.names.index(label)])))
+        if size > force:
+            told[label] = size, force, units[label]
     signs = ", ".join(["a sensor", "a joint axis", "gravity", *dict.fromkeys(motor.signal for motor in model.motors)])
     cause = f"Is a sign reversed ({signs}), a unit wrong, or a force missing?"
     said = "The process noise exceeds all forces of the model", "The data contradict the model."
     return _exceeding("motion.unexplained", told, ("disturbance", "acting"), said, cause=cause)
+
+
+class _Outweighed(NamedTuple):
+    """A coordinate of the tree whose process noise is larger than what acts along it at rest (rms) [N or N m]."""
+
+    label: str
+    size: float
+    acting: float
+    driven: bool
+    """True if inputs or gravity drive it."""
+
+
+def _outweighed(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> list[_Outweighed]:
+    problem = assembly.problem
+    if not problem.estimates_noise or problem.is_hard or problem.model.has_loops or problem.model.ties:
+        return []
+    joints, labels = JointCoordinates(problem.model), assembly.transcription.motion.noise
+    disturbed = np.concatenate([t.impulse_residual / problem.step for t in motion])
+    parts = zip(*(_acting(assembly, point, c, t, resting=True) for c, t in enumerate(motion)), strict=True)
+    acting, driving = map(np.concatenate, parts)
+    found = []
+    for label in (label for label in _tree(joints) if label in labels):
+        size, place = rms(disturbed[:, labels.index(label)]), joints.names.index(label)
+        if size > (force := rms(acting[:, place])):
+            found.append(_Outweighed(label, size, force, bool(np.any(driving[:, place] > ROUNDING * size))))
+    return found
+
+
+def left_to_noise(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> list[str]:
+    """Coordinates whose process noise is larger than what acts along them, driven or not, and sensors of which noise is
+    the larger part: either may be so with a right model, of which no unit or sign is asked about."""
+    found = [one.label for one in _outweighed(assembly, point, motion)]
+    for i, channel in enumerate(assembly.problem.channels):
+        shown = np.concatenate([trajectory.observed[:, i] for trajectory in motion])
+        if math.sqrt(2) * rms_of_samples(motion, i) > np.nanstd(shown):
+            found.append(channel.signal)
+    return found
 
 
 def all_efforts(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> dict[str, float]:

@@ -205,9 +205,9 @@ def _together(bases: list[Array] | None) -> Array | None:
 
 
 def longest_interval(problem: Problem, recording: Recording) -> float:
-    """Median interval between samples of the slowest sensor [s]; 0 for sensors with one sample."""
+    """Median interval between samples of the slowest sensor [s]; 0 for sensors with one or two samples."""
     times = (finite_samples(recording, channel.signal)[0] for channel in problem.channels)
-    return max((float(np.median(np.diff(t))) for t in times if len(t) > 1), default=0.0)
+    return max((float(np.median(np.diff(t))) for t in times if len(t) > 2), default=0.0)
 
 
 def _near(lower: float, upper: float, guess: float, size: float, decade: float = 10.0) -> tuple[float, float]:

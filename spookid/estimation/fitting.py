@@ -45,6 +45,7 @@ from spookid.solvers.status import Callback, Iteration, Outcome, Status
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.search import Search
 from spookid.transcription.factor import Group
+from spookid.transcription.faults import fault
 from spookid.transcription.transcription import Point
 
 _MET = 1e-6
@@ -293,15 +294,21 @@ def _check_freedom(assembly: Assembly, start: Point) -> None:
     problem, model = assembly.problem, assembly.problem.model
     if not model.ties and model.rows < model.configuration.tangent:
         return
-    reduced = ReducedProblem(assembly.transcription, start)
-    if reduced.flat is not None:
+    if found := fault(assembly.transcription, start, derivatives=False):
+        raise ProblemError(
+            f"{problem.what}: a residual is not finite at the initial guess of the motion: {found}; correct the "
+            "joints, or the signals which the initial guess fits"
+        )
+    moves = assembly.transcription.manifold.tangent > 0
+    reduced = ReducedProblem(assembly.transcription, start) if moves else None
+    if reduced is not None and reduced.flat is not None:
         names = ", ".join(repr(tie.name) for tie in model.ties)
         if reduced.flat > _MET:
             wrong, remedy = f"joints contradict constraints {names} by {reduced.flat:.2g} m or rad", "correct them"
         else:
             wrong, remedy = f"joints already satisfy constraints {names}", "remove these constraints"
         raise ProblemError(f"{problem.what}: the {wrong}; {remedy}")
-    if model.rows < model.configuration.tangent or reduced.tangent:
+    if model.rows < model.configuration.tangent or (reduced is not None and reduced.tangent):
         return
     raise ProblemError(
         f"{problem.what}: the joints {', '.join(joint.name for joint in model.joints)} are "

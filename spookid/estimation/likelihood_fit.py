@@ -21,7 +21,7 @@ from spookid.statistics import marginalization
 from spookid.statistics.likelihood import States, size_information
 from spookid.statistics.marginal import NoiseSize, starting_logs, told_apart
 from spookid.statistics.search import SETTLED, Search
-from spookid.statistics.trial import UnsettledStatesError
+from spookid.statistics.trial import SearchEndedError
 from spookid.transcription.transcription import Point, Transcription
 
 Revise = Callable[[Assembly, Point], Assembly | None]
@@ -211,7 +211,7 @@ def _finished(outcome: Outcome, search: Search, sizes: tuple[NoiseSize, ...], ro
         except KeyboardInterrupt:
             remake()
             return replace(outcome, status=Status.INTERRUPTED, detail="before noise was separated"), search
-        except (NotPositiveDefiniteError, UnsettledStatesError, np.linalg.LinAlgError):
+        except (NotPositiveDefiniteError, SearchEndedError, np.linalg.LinAlgError):
             remake()
             return outcome, search
     return replace(again, timing=replace(again.timing, solve=outcome.timing.solve + again.timing.solve)), last

@@ -51,7 +51,7 @@ def misspecification_tests(
     experiment = _experiment(assembly, point, trajectories, values)
     declared = partial(alternatives, assembly, condensed, point, moving, states, experiment.efforts)
     known = [np.zeros(condensed.linearized.parameters)] * len(trajectories)
-    counted = states is not None and states.density
+    counted = states is not None and states.problem.has_density
     volumes = np.array([chain.sweep[0] for chain in states.recordings] if states and counted else known)
     return run_score_tests(condensed, experiment, declared, volumes, errors)
 
@@ -122,9 +122,9 @@ def _experiment(
         if size.kind == "disturbance"
         for name, place in zip(size.names, size.places, strict=False)
     }
-    # Delays and offsets are not sought in sensors whose noise is correlated: their columns would be others.
+    # Delays and offsets are not sought in sensors whose noise is correlated or uneven: their columns would be others.
     known_noise = zip(channels, assembly.sigmas.tolist(), strict=True)
-    sigmas = {o.signal: np.inf if is_correlated(o) else sigma for o, sigma in known_noise}
+    sigmas = {o.signal: np.inf if is_correlated(o) or o.sensor.jitter != 0 else sigma for o, sigma in known_noise}
     # Motors whose signal is known: their coordinate, signal, its place among the inputs, and gain.
     motors = (
         (m.label, m.signal, model.signals.index(m.signal), substitute(m.unit_effort, known).item())
@@ -143,6 +143,7 @@ def _experiment(
         _longest_interval(assembly),
         frozenset(o.signal for o in channels if o.sensor.either_sign),
         tuple(_apart(assembly, chain) for chain in range(len(trajectories))),
+        frozenset(one.names[0] for one in assembly.noise if one.floor**2 > sigmas.get(one.names[0], np.inf) ** 2 / 2),
     )
 
 

@@ -23,7 +23,7 @@ from spookid.kernels.arrays import ROUNDING, Array
 from spookid.mechanics.body import Body
 from spookid.mechanics.holding import Freedom
 from spookid.mechanics.motor import Motor
-from spookid.parameter import Parameter, is_constant, own_name, parameters_in, substitute
+from spookid.parameter import Parameter, at_rest, is_constant, own_name, parameters_in, substitute
 from spookid.results.findings import SURE, Finding
 from spookid.results.result import Derived, Solution
 from spookid.results.trajectory import Trajectory
@@ -145,7 +145,7 @@ def _at_values(
     rows: Sequence[_Row], problem: Problem, at: Mapping[str, float], known: Sensitivities, free: Collection[str]
 ) -> dict[str, Derived]:
     """Values of formulas and their errors by the delta method; parameters that are not ``free`` are certain."""
-    all_of = ca.vertcat(*(row.formula for row in rows))
+    all_of = at_rest(ca.vertcat(*(row.formula for row in rows)))
     there = {symbol.element_hash() for symbol in ca.symvar(all_of)}
     symbols = [p for p in problem.parameters if p.element_hash() in there]
     x = ca.vertcat(*symbols)

@@ -19,8 +19,10 @@ from spookid.estimation.fit import Fit
 from spookid.estimation.fitting import Start
 from spookid.estimation.friction_width import with_estimated_widths
 from spookid.estimation.gaps import across, has_gaps, parts_of
+from spookid.estimation.noise_components import with_components
 from spookid.estimation.outliers import judge_samples, revision, with_outliers
 from spookid.estimation.starts import (
+    asking_on_the_way,
     continuous_laws,
     free_delays,
     with_better_friction,
@@ -77,7 +79,9 @@ def _noise(work: Work) -> None:
     work.problem, work.near = starting_from(work.problem, work.near)
     rough = not holds_pairs(work.solver) and work.problem.corrects and not free_delays(work.problem)
     start = Start(work.near, work.problem.given, hold=work.hold, roughly=rough, revised=revision(work))
+    told, work.callback = work.callback, asking_on_the_way(work)
     work.fit = work.run(work.problem, start, work.fit)
+    work.callback = told
 
 
 def _settle(work: Work, found: Fit) -> Fit:
@@ -100,8 +104,8 @@ def _samples(work: Work) -> None:
 
 
 def _contradicted(work: Work, found: Fit) -> bool:
-    """True if process noise exceeds all that acts in the model: no other estimator or step makes an answer of that."""
-    return work.doubted and bool(unexplained_findings(found.assembly, found.point, found.motion))
+    """True if a unit is wrong or process noise exceeds all that acts: no other estimator or step makes an answer."""
+    return work.misread or (work.doubted and bool(unexplained_findings(found.assembly, found.point, found.motion)))
 
 
 def _widths(work: Work, found: Fit) -> Fit:
@@ -183,6 +187,13 @@ STAGES = (
         lambda w: w.whole is not None,
         _samples,
         "if they are no outliers",
+    ),
+    Stage(
+        "sensor noise",
+        "with samples weighted by the rate of the signal, or adjusted for heavy tails,",
+        lambda w: any(channel.is_adjusted for channel in w.problem.channels),
+        _on_fit(with_components),
+        "until the likelihood converges",
     ),
     Stage(
         "friction width",

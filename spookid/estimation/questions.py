@@ -280,8 +280,8 @@ def _suppositions(
     problem: Problem, recording: Recording, balance: Balance, efforts: Efforts
 ) -> Iterator[list[_Supposition]]:
     """By kind, the likeliest first; of each signal by itself, then of all."""
-    channels = [c for c in problem.channels if c.sensor.unit in ("rad", "m")]
-    angles, lengths = ([c.signal for c in channels if c.sensor.unit == unit] for unit in ("rad", "m"))
+    angles = [c.signal for c in problem.channels if c.sensor.unit == "rad" or c.true_period == 2 * math.pi]
+    lengths = [c.signal for c in problem.channels if c.sensor.unit == "m"]
     inputs = [s for s in problem.model.signals if _acts(recording, s)]
 
     def each(

@@ -36,6 +36,8 @@ class Correlated:
     """By signal [s]."""
     gain: float
     """Of the log-likelihood over white noise."""
+    counted: tuple[str, ...] = ()
+    """Signals of which rounding to counts is most of the noise."""
 
     @property
     def words(self) -> str:
@@ -52,7 +54,9 @@ class Correlated:
         effect = f"The noise of {several} is autocorrelated: {listed} (log-likelihood {self.gain:+.0f})."
         least = min(self.times.values())
         advice = f"Give the sensor correlation_time={least:.2g}, or a Parameter to estimate this time."
-        return Finding("noise.correlated", tuple(self.times), evidence, effect, advice=advice)
+        cause = f"Rounding to counts is most of the noise of {', '.join(self.counted)}: it is correlated if a signal "
+        cause = f"{cause}moves by less than a count between samples." if self.counted else ""
+        return Finding("noise.correlated", tuple(self.times), evidence, effect, cause=cause, advice=advice)
 
 
 def correlated_noise(work: Work, white: Fit) -> tuple[Correlated | None, Fit]:
@@ -78,7 +82,8 @@ def correlated_noise(work: Work, white: Fit) -> tuple[Correlated | None, Fit]:
         tau = fit.result[sought[sensor].name]
         if tau.estimate**2 > SURE * dt * tau.std_err:  # errors by which the correlation, exp(−Δt/τ), is not zero
             times.update(dict.fromkeys(sensor.signals, tau.estimate))
-    return (Correlated(times, gain) if times else None), fit
+    rounded = {n.names[0] for n in white.result.noise if n.kind == "sensor" and n.resolution**2 / 12 > n.std**2 / 2}
+    return (Correlated(times, gain, tuple(name for name in times if name in rounded)) if times else None), fit
 
 
 def with_correlation(problem: Problem, times: Mapping[str, float]) -> Problem:
@@ -95,7 +100,7 @@ def _candidates(fit: Fit) -> Iterable[tuple[Sensor, float]]:
     """Sensors whose noise is estimated and taken for white, and the usual interval between their samples [s]."""
     problem, sampled = fit.assembly.problem, fit.assembly.sampled
     for i, channel in enumerate(problem.channels):
-        plain = channel.index == 0 and channel.sigma is None and not is_correlated(channel)
+        plain = channel.index == 0 and channel.sigma is None and not (is_correlated(channel) or channel.is_adjusted)
         dt = interval([one.samples[i] for one in sampled])
         if plain and math.isfinite(dt) and order(channel, problem.model) < 2:
             yield channel.sensor, dt

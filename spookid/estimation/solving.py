@@ -18,6 +18,7 @@ from spookid.data.recording import RecordingFiles
 from spookid.errors import ProblemError, shown
 from spookid.estimation import continuation
 from spookid.estimation.friction_width import at_widths, estimates_widths, widths_of
+from spookid.estimation.noise_components import check_components
 from spookid.estimation.outliers import doubt_samples
 from spookid.estimation.physical import base_quantities, joint_quantities, negative_findings, physical_quantities
 from spookid.estimation.plan import STAGES, Plan, through
@@ -85,6 +86,7 @@ def begun(
     _check_law(problem, solver)
     if continuation.is_staged(problem, solver):
         check_stepper(problem)
+    check_components(problem, continuation.is_staged(problem, solver))
     problem, saturation = unsaturated(problem)
     if problem.dynamics == "weight":
         problem = problem.with_(stepper=problem.stepper.conditioned(problem.model, problem.step, problem.guess_on()))

@@ -26,16 +26,19 @@ import numpy as np
 
 from spookid.assembly.impact_estimates import retimed
 from spookid.assembly.problem import Problem
-from spookid.estimation.disturbances import followed_findings, unexplained_findings
+from spookid.estimation.disturbances import followed_findings, left_to_noise, unexplained_findings
 from spookid.estimation.fit import Fit
 from spookid.estimation.fitting import Start
 from spookid.estimation.misspecification import speeds
+from spookid.estimation.questions import questions
 from spookid.estimation.work import Work
 from spookid.kernels.arrays import Array, Mask
 from spookid.mechanics.contacts import Impact
 from spookid.mechanics.friction_loads import ContinuousFriction
 from spookid.mechanics.joints import Joint
-from spookid.solvers.status import Status
+from spookid.results.findings import Finding
+from spookid.solvers.status import Callback, Iteration, Status
+from spookid.statistics.trial import SearchEndedError
 from spookid.transcription.factor import Group
 
 
@@ -83,6 +86,8 @@ def with_explained_motion(work: Work, first: Fit) -> Fit:
     """Fit, or another fit with less process noise if it is more likely."""
     if first.likelihood is None or first.outcome.status is not Status.CONVERGED:
         return first
+    if misread(work, first):
+        return first
     lost = followed_findings(first.likelihood.noise, first.motion)  # the noise of a sensor
     work.doubted = bool(unexplained_findings(first.assembly, first.point, first.motion))
     if not (lost or work.doubted):
@@ -96,6 +101,44 @@ def with_explained_motion(work: Work, first: Fit) -> Fit:
     return later if later.rank > first.rank else first
 
 
+def misread(work: Work, first: Fit) -> bool:
+    """True if the fit leaves the motion of a coordinate or of a sensor to noise, and the model explains far more of it
+    in another unit or with another sign: no other start makes an answer of that."""
+    named = left_to_noise(first.assembly, first.point, first.motion)
+    if named and _wrong_unit(work.problem):
+        work.misread = True
+        if not unexplained_findings(first.assembly, first.point, first.motion):
+            said = f"Noise replaces the motion of {', '.join(named)}. The data contradict the model."
+            wrong = Finding("motion.unexplained", tuple(named), {}, said, cause="Is a unit or a sign wrong?")
+            work.remarks.append(lambda answer: answer.with_findings(lambda: [wrong]))
+    return work.misread
+
+
+def _wrong_unit(problem: Problem) -> Finding | None:
+    """The question that names a unit or a sign."""
+    return next((one for one in questions(problem) if one.evidence.get("unit")), None)
+
+
+def asking_on_the_way(work: Work) -> Callback | None:
+    """The callback of a first fit, which ends where it takes long, a question names a unit or a sign, and parameters
+    near those that it has come to explain the motion no more than the initial ones."""
+    told, problem = work.callback, work.problem
+
+    def ask(iteration: Iteration) -> None:
+        if told is not None:
+            told(iteration)
+        if iteration.iteration == _LONG and (wrong := _wrong_unit(problem)):
+            found = dict(zip((p.name for p in problem.free), iteration.parameters.tolist(), strict=True))
+            if questions(problem.with_(initial={**problem.initial, **found})):
+                work.misread = True
+                named = ", ".join(wrong.evidence.get("signals", wrong.subject))
+                raise SearchEndedError(f"of {named} a unit or a sign is wrong, which a question names")
+
+    return ask if work.begins and problem.estimates_noise else told
+
+
+_LONG = 10
+"""Iterations after which a fit takes longer than to ask what may be wrong."""
 _SPEEDS = (0.03, 0.1, 0.3, 1.0)
 """Velocities of the grid, in shares of the typical rate of the joint."""
 

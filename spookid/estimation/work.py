@@ -68,6 +68,8 @@ class Work:
     """The solution that a stage made from several fits; None: that of ``fit``."""
     doubted: bool = False
     """True once a fit has left more to process noise than acts in the model."""
+    misread: bool = False
+    """True once a unit or a sign is known to be wrong."""
     done: int = 0
     """Iterations of the fits before the first one here, for the callback."""
     _stage: str = ""

@@ -159,4 +159,4 @@ def gear_efforts(model: Model, q: ca.SX, position: ca.SX, rates: ca.SX, u: ca.SX
     for row, place in enumerate(joints.places):
         if place < len(model.freedoms):
             external[place] = carried[row]
-    return Efforts(ca.densify(motor), ca.densify(external))
+    return Efforts(model.in_motion(ca.densify(motor), (position, rates)), ca.densify(external))

@@ -24,7 +24,8 @@ from spookid.parameter import stacked
 from spookid.records import dataclass
 
 if TYPE_CHECKING:
-    from spookid.mechanics.model import JointState, Model
+    from spookid.mechanics.model import Model
+    from spookid.mechanics.moving import JointState
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from spookid.mechanics.coefficients import acts
 from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.friction_loads import smooth_sign
 from spookid.mechanics.joints import Joint
-from spookid.mechanics.loads import Efforts
+from spookid.mechanics.loads import Bound, Efforts
 from spookid.mechanics.manifold import Manifold, solved, split
 from spookid.mechanics.model import Mechanics, Model
 from spookid.parameter import stacked
@@ -236,6 +236,14 @@ def _beyond(pose: _Pose, known: Frame, moved: _Pose, new: Frame) -> _Pose:
     return (at + rotations.matrix(e_known) @ away if away.nnz() else at), e_new
 
 
+def bound_of(model: Model, joint: Joint, position: ca.SX, before: ca.SX, rates: ca.SX, efforts: Efforts) -> Bound:
+    """Bound of a joint's dry friction, of positions, preceding rates, rates and efforts of all joints, (n_s,) each."""
+    own = model.freedoms_of(joint)
+    bound = joint.bound(position[own, 0], before[own, 0], efforts[own])
+    parts = bound.load, bound.constant, bound.load_lean, bound.constant_lean
+    return Bound(*(None if part is None else model.in_motion(part, (position, rates)) for part in parts))
+
+
 def along(
     model: Model,
     joint: Joint,
@@ -244,11 +252,14 @@ def along(
     inputs: Mapping[str, ca.SX],
     width: ca.SX,
     efforts: Efforts,
+    motion: tuple[ca.SX, ca.SX] | None = None,
 ) -> ca.SX:
-    """Efforts of loads along joint coordinates, without motors, (n,) [N m or N]; constant smooth friction included."""
+    """Efforts along joint coordinates without motors, (n,) [N m or N]: loads, and constant smooth friction; ``motion``
+    as in ``Model.in_motion``."""
     bound = joint.bound(position, rate, efforts)
     lean = 0 if bound.constant_lean is None else bound.constant_lean
-    return model.effort(joint, position, rate, inputs, width) - smooth_sign(rate, width) * bound.constant - lean
+    dry = smooth_sign(rate, width) * bound.constant + lean
+    return model.effort(joint, position, rate, inputs, width, motion) - model.in_motion(dry, motion)
 
 
 def impulses_along(

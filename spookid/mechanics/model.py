@@ -14,16 +14,17 @@ from spookid.errors import ProblemError, collected, declared_at
 from spookid.mechanics.body import GROUND, Body, Frame, RobotFile
 from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.contacts import Contact
+from spookid.mechanics.hidden import Hidden, inserted_in, walks_in
 from spookid.mechanics.holding import Freedom, Holding, rooted, spanning_tree
 from spookid.mechanics.inertia import Belief
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.loads import Input
 from spookid.mechanics.manifold import Manifold, jacobian
 from spookid.mechanics.motor import Motor
-from spookid.mechanics.moving import MovingFrame
+from spookid.mechanics.moving import JointState, MovingFrame
 from spookid.mechanics.point_loads import PointLoad
 from spookid.mechanics.servo import Servo
-from spookid.parameter import stacked, symbolic
+from spookid.parameter import at_rest, stacked, symbolic
 from spookid.records import dataclass
 
 Coordinates = Literal["joint", "maximal"]
@@ -57,30 +58,6 @@ class Mechanics:
             inertia = mass[6 * i + 3 : 6 * i + 6, 6 * i + 3 : 6 * i + 6]
             torques += [ca.SX(3, 1), -ca.cross(omega, inertia @ omega)]
         return ca.densify(ca.vertcat(*torques))
-
-
-@dataclass(frozen=True, eq=False)
-class JointState:
-    """One joint in one state."""
-
-    joint: Joint
-    parent: MovingFrame
-    child: MovingFrame
-
-    @property
-    def violation(self) -> ca.SX:
-        """g, (rows,)."""
-        return self.joint.violation(self.parent, self.child)
-
-    @property
-    def displacement(self) -> ca.SX:
-        """Coordinates of a joint, (n,); angles in (−π, π] [rad or m]."""
-        return self.joint.displacement(self.parent, self.child)
-
-    @property
-    def rates(self) -> ca.SX:
-        """s, (n,) [rad/s or m/s]."""
-        return self.joint.rates(self.parent, self.child)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +105,10 @@ class Model(metaclass=Checked):
         kinds |= {"loads": PointLoad, "servos": Servo, "constraints": Constraint}
         for name, kind in kinds.items():
             object.__setattr__(self, name, collected(getattr(self, name), kind, f"{self.place}: Model: {name}"))
+        for one in self.hidden:
+            if one.body.name not in (body.name for body in self.bodies):
+                object.__setattr__(self, "bodies", (*self.bodies, one.body))
+                object.__setattr__(self, "joints", (*self.joints, one.joint))
         object.__setattr__(self, "gravity", symbolic(self.gravity, f"{self.place}: gravity", (3,)))
         if not self.bodies:
             raise ProblemError(f"{self.place}: Model has no bodies; give one or more")
@@ -225,10 +206,30 @@ class Model(metaclass=Checked):
         own = (signal for servo in self.servos if servo.joint is joint for signal in servo.signals)
         return tuple(dict.fromkeys([*joint.signals, *own]))
 
-    def effort(self, joint: Joint, position: ca.SX, rates: ca.SX, inputs: Mapping[str, ca.SX], width: ca.SX) -> ca.SX:
-        """Effort of a joint's loads and servos, see ``Joint.effort``, (n,) [N m or N]."""
+    def effort(
+        self,
+        joint: Joint,
+        position: ca.SX,
+        rates: ca.SX,
+        inputs: Mapping[str, ca.SX],
+        width: ca.SX,
+        motion: tuple[ca.SX, ca.SX] | None = None,
+    ) -> ca.SX:
+        """Effort of a joint's loads and servos, see ``Joint.effort`` and ``in_motion``, (n,) [N m or N]."""
         driven = (one.mean_effort(position, rates, inputs) for one in self.servos if one.joint is joint)
-        return sum(driven, joint.effort(position, rates, inputs, width))
+        return self.in_motion(sum(driven, joint.effort(position, rates, inputs, width)), motion)
+
+    @cached_property
+    def hidden(self) -> tuple[Hidden, ...]:
+        """States besides the motion: integrals of servos, and random walks of coefficients."""
+        expressions = (e for things in (self.joints, self.servos) for one in things for e in one.expressions())
+        return (*(s.integrator for s in self.servos if s.integrator is not None), *walks_in(expressions))
+
+    def in_motion(self, expression: ca.SX, motion: tuple[ca.SX, ca.SX] | None) -> ca.SX:
+        """An expression with its placeholders by positions and rates of all joints, (n_s,) each; None: zeros."""
+        if not self.hidden:
+            return expression
+        return at_rest(expression) if motion is None else inserted_in(expression, self.hidden, self.joints, motion)
 
     def by_signal(self, u: ca.SX) -> dict[str, ca.SX]:
         """Map input names to their symbols (n_u,), or the names in ``signals`` only."""

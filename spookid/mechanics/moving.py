@@ -121,6 +121,30 @@ class MovingFrame:
         return MovingFrame(self.frame, *(ca.SX.sym(name, size) for name, size in sizes.items()))
 
 
+@dataclass(frozen=True, eq=False)
+class JointState:
+    """One joint in one state."""
+
+    joint: Joint
+    parent: MovingFrame
+    child: MovingFrame
+
+    @property
+    def violation(self) -> ca.SX:
+        """g, (rows,)."""
+        return self.joint.violation(self.parent, self.child)
+
+    @property
+    def displacement(self) -> ca.SX:
+        """Coordinates of a joint, (n,); angles in (−π, π] [rad or m]."""
+        return self.joint.displacement(self.parent, self.child)
+
+    @property
+    def rates(self) -> ca.SX:
+        """s, (n,) [rad/s or m/s]."""
+        return self.joint.rates(self.parent, self.child)
+
+
 def anywhere(frame: Frame, i: int) -> MovingFrame:
     """Frame on a body at an example numerical state that differs for every i; frames on the ground stay fixed."""
     if frame.body is GROUND:

@@ -238,7 +238,8 @@ class Regressor:
 
         def acting(joint: Joint, own: slice) -> ca.SX:
             rate = motion.rates[own, 0]
-            return along(model, joint, places[own, 0], rate, inputs, width[own, 0], efforts[own])
+            moving = places, motion.rates
+            return along(model, joint, places[own, 0], rate, inputs, width[own, 0], efforts[own], moving)
 
         return impulses_along(model, self._u, acting, motion.rates, motion.rate_changes, ca.SX(1))
 

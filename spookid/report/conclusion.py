@@ -333,4 +333,5 @@ def _sensors(problem: Problem) -> str:
     if others:
         one = "one unit" if problem.is_weighted else "estimated"
         sizes.append(f"{others} {one}")
-    return f"measurement noise is white and normal, standard deviations: {', '.join(sizes)}" if sizes else "no sensors"
+    kind = "white" if any(c.is_adjusted for c in problem.channels) else "white and normal"
+    return f"measurement noise is {kind}, standard deviations: {', '.join(sizes)}" if sizes else "no sensors"

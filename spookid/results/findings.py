@@ -84,6 +84,7 @@ KINDS: Mapping[str, _Kind] = {
     "base-parameters.limited": _NOTE,
     "residuals.no-effect": _NOTE,
     "noise.correlated": _NOTE,
+    "noise.distribution": _NOTE,
     "result.incomplete": _WARNING,
     "result.earlier": _NOTE,
     # Of payloads:

@@ -1,10 +1,5 @@
-"""What estimates say of other numbers: noise standard deviations, values of expressions, and physical quantities of
-bodies.
-
-What disturbs a motion beside all that a model has: forces and torques along its coordinates, with their errors.
-
-A mechanism as words and numbers: what a result folder keeps of the model, so that it can be shown without it.
-"""
+"""What estimates say of other numbers: noise standard deviations, values of expressions, physical quantities of bodies,
+forces beside those of the model. A mechanism as words and numbers, as a result folder keeps it."""
 
 from __future__ import annotations
 
@@ -73,6 +68,10 @@ class Noise(Listed):
     score: float = 0.0
     """For given noise: slope of the log-likelihood in its logarithm in standard errors, positive if the data show more
     noise; else 0."""
+    jitter: float = 0.0
+    """Standard deviation of the timestamps of a sensor [s]; it adds to ``std``."""
+    freedom: float = 0.0
+    """Degrees of freedom of the Student's t-distribution that ``std`` is the scale of; 0: the noise is normal."""
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,10 @@ def noise_words(noise: Noise, step: float) -> str:
     """Noise standard deviation in physical units, as text."""
     names, given = ", ".join(noise.names), " (given)" if noise.given else ""
     if noise.kind != "disturbance":
-        return f"{names} {deviation(noise.std, noise.unit) if is_seen(noise) else 'not identified'}{given}"
+        size = deviation(noise.std, noise.unit) if is_seen(noise) else "not identified"
+        tails = f", Student's t with {number(noise.freedom, 3)} degrees of freedom" if noise.freedom else ""
+        late = f", timestamps {quantity(1000 * noise.jitter, 'ms', 3)}" if noise.jitter else ""
+        return f"{names} {size}{given}{tails}{late}"
     if not is_seen(noise) or noise.std == 0:
         return f"process noise of {names} {'none' if noise.given else 'not identified'}"
     interval = f"{number(1000 * step, 6)} ms" if step < 0.1 else f"{number(step, 6)} s"

@@ -55,6 +55,12 @@ class ServoActuator:
     """Rate at which the back-EMF takes all of the supply [rad/s]; infinite without a voltage drive."""
     delay: float
     """Of commands [s]."""
+    lag: float
+    """Time constant of the first-order lag of commands [s]."""
+    integral: float
+    """Effort per integral of the error over time [N m/(rad s)]."""
+    integral_limit: float
+    """Largest integral of either sign [rad s]; infinite without a limit."""
     armature: float
     """Of the joint [kg m²]."""
     viscous: float
@@ -81,12 +87,17 @@ class ServoActuator:
         constant, of_position, of_rate = self.bias_terms()
         values = {"name": name or self.joint, "joint": self.joint}
         if self.mode == "position" and constant == 0:
-            tag, own = "position", {"kp": self.kp, "kv": -of_rate}
+            tag, own = ("pid" if self.integral > 0 else "position"), {"kp": self.kp, "kv": -of_rate}
+            own |= {"ki": self.integral} if self.integral > 0 else {}
+            own |= {"imax": self.integral_limit} if self.integral > 0 and math.isfinite(self.integral_limit) else {}
             values |= {key: _text(value) for key, value in own.items()}
         else:
             tag = "general"
             values |= {"gaintype": "fixed", "gainprm": _text(self.kp), "biastype": "affine"}
             values["biasprm"] = " ".join(map(_text, (constant, of_position, of_rate)))
+        if self.lag > 0 and tag != "pid":
+            lag = _text(self.lag)
+            values |= {"timeconst": lag} if tag == "position" else {"dyntype": "filterexact", "dynprm": lag}
         if math.isfinite(self.limit):
             values["forcerange"] = f"{_text(-self.limit)} {_text(self.limit)}"
         if self.delay > 0:
@@ -174,6 +185,10 @@ def _actuator(
             limits.append(k * at(drive.current_limit))
         if drive.current_limit is not None or servo.limit is not None:
             left_out.append("the back-EMF in the limit of current or effort, which acts at standstill only")
+    if own["ki"] > 0 and (servo.mode != "position" or own["kp"] * own["offset"] + own["bias"] != 0):
+        left_out.append("the integral, which MuJoCo has for position commands without offset and bias")
+    elif own["ki"] > 0 and own["lag"] > 0:
+        left_out.append("the lag of commands, which a pid actuator of MuJoCo does not have")
     load_friction = [type(load).__name__ for load in joint.loads]
     if load_friction:
         left_out.append(f"{', '.join(load_friction)} of the joint, which change with motion or effort")
@@ -191,6 +206,9 @@ def _actuator(
         back_emf=back_emf,
         free_speed=free_speed,
         delay=own["delay"],
+        lag=own["lag"],
+        integral=unit * gain * own["ki"],
+        integral_limit=math.inf if servo.integral_limit is None else at(servo.integral_limit),
         **plain,
         left_out=tuple(left_out),
     )
@@ -223,7 +241,9 @@ def write_isaac_lab(drives: Sequence[ServoActuator], path: str | PathLike[str], 
         raise ProblemError(f"argument timestep is {timestep:g}; give a positive number of seconds")
     lines = [f"# Delays in physics steps of {timestep:g} s; SI units, angles in rad."]
     for one in drives:
-        lines += [f"# {one.joint}: without {what}." for what in one.left_out]
+        late = [f"the lag of commands, {one.lag:g} s"] if one.lag > 0 else []
+        late += [f"the integral, {one.integral:g} N m/(rad s)"] if one.integral > 0 else []
+        lines += [f"# {one.joint}: without {what}." for what in (*one.left_out, *late)]
         constant, _, _ = one.bias_terms()
         if constant:
             lines.append(f"# {one.joint}: without the constant effort {constant:g}; add it as a feedforward.")

@@ -205,6 +205,8 @@ class FileServo:
     """Largest effort [N m or N]; infinite without one."""
     delay: float
     """[s]."""
+    lag: float = 0.0
+    """Time constant of the first-order lag of commands [s]."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,18 +15,20 @@ def _single(mujoco: Any) -> tuple[Any, ...]:
 
 
 def servos_of(spec: Any, mujoco: Any) -> tuple[FileServo, ...]:
-    """Servos along one coordinate, without gear, with effort k_p (u − q) − k_d s or k_p (u − s)."""
+    """Servos of one coordinate without a gear, with the effort k_p (u − q) − k_d s or k_p (u − s); u may have a lag."""
     plain = (
         mujoco.mjtTrn.mjTRN_JOINT,
         mujoco.mjtGain.mjGAIN_FIXED,
         mujoco.mjtBias.mjBIAS_AFFINE,
-        mujoco.mjtDyn.mjDYN_NONE,
     )
+    lags = mujoco.mjtDyn.mjDYN_FILTER, mujoco.mjtDyn.mjDYN_FILTEREXACT
     single = {joint.name for joint in spec.joints if joint.type in _single(mujoco)}
     found = []
     for one in spec.actuators:
         kp, (constant, of_position, of_rate) = float(one.gainprm[0]), map(float, one.biasprm[:3])
-        own = (one.trntype, one.gaintype, one.biastype, one.dyntype) == plain and one.target in single
+        own = (one.trntype, one.gaintype, one.biastype) == plain and one.target in single
+        lag = float(one.dynprm[0]) if one.dyntype in lags else 0.0
+        own = own and one.dyntype in (mujoco.mjtDyn.mjDYN_NONE, *lags)
         if not own or one.gear[0] != 1 or constant != 0 or kp <= 0 or of_position not in (0, -kp):
             continue
         if of_position == 0 and of_rate != -kp:
@@ -35,7 +37,7 @@ def servos_of(spec: Any, mujoco: Any) -> tuple[FileServo, ...]:
         largest = max(map(abs, map(float, one.forcerange)))
         limit = largest if one.forcelimited and largest > 0 else np.inf
         name = one.name or f"{one.target}_servo"
-        found.append(FileServo(name, one.target, mode, kp, kd, limit, float(one.delay)))  # type: ignore[arg-type]
+        found.append(FileServo(name, one.target, mode, kp, kd, limit, float(one.delay), lag))  # type: ignore[arg-type]
     return tuple(found)
 
 

@@ -355,6 +355,7 @@ def _servos(robot: Robot, matched: Matched, keys: Mapping[str, str]) -> Iterator
             own["mode"] = _quoted("velocity")
         if np.isfinite(limit) and limit > 0:
             own["limit"] = printed(limit)
+        own |= {"lag": _parameter(f"{key}_lag", known.lag, "s", 0.0)} if known and known.lag > 0 else {}
         yield label, own
 
 

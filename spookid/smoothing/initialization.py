@@ -74,10 +74,9 @@ def smoothed(problem: Problem) -> Problem:
         raise ProblemError(f"{what} has friction {problem.friction!r}, which a smoother cannot hold; use 'smooth'")
     if problem.every is not None:
         raise ProblemError(f"{what} has every={problem.every}, but a smoother takes each sample; leave every out")
-    if (one := next(filter(is_correlated, problem.channels), None)) is not None:
-        raise ProblemError(
-            f"{one.sensor.place}: {one.signal!r} has correlation_time; a smoother takes white noise only"
-        )
+    for one in (c for c in problem.channels if is_correlated(c) or c.is_adjusted):
+        name = "correlation_time" if is_correlated(one) else "jitter or StudentT"
+        raise ProblemError(f"{one.sensor.place}: {one.signal!r} has {name}; a smoother takes white normal noise only")
     if problem.is_hard:
         raise ProblemError(f"{what} has estimator 'hard', whose errors need whole recordings; use 'noise'")
     if problem.constraints:

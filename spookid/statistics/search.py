@@ -32,9 +32,9 @@ from spookid.statistics.trial import (
     ACCEPT,
     INDEPENDENT,
     ROUNDING,
+    SearchEndedError,
     Trial,
     Trials,
-    UnsettledStatesError,
     clearly_apart,
     definite,
     fall,
@@ -93,7 +93,7 @@ class Search(Trials):
     ahead: Point | None = None  # where the last step led, if it was not taken
     floors: Array = field(init=False)
     """Logarithms that sizes do not fall below, (n_s,)."""
-    _start: tuple[Point, Array] = field(init=False)
+    _first: Array = field(init=False)  # η of the start, (n_s,)
     _parted: Array = field(init=False, default_factory=lambda: np.zeros(0))
     """True for noise standard deviations that the search has separated."""
     _far: float | None = field(init=False, default=None)
@@ -103,8 +103,9 @@ class Search(Trials):
     _place: Place = field(init=False, default_factory=Place)
 
     def run(self, start: Point, logs: Array, settled: float = SETTLED) -> Outcome:
-        """Search from a point until a step would lower −log L by less than ``settled``; the result is in ``best``."""
-        began, self._start, self._place = time.perf_counter(), (start, logs), self.next_place(start, logs)
+        """From a point and logarithms of the sizes, until a step would lower −log L by less than ``settled``; the best
+        states, parameters and noise are in ``best``."""
+        began, self.origin, self._first, self._place = time.perf_counter(), start, logs, self.next_place(start, logs)
         if (kept := self._place.read()) is not None:
             return self._gone_on(kept, settled, began)
         switches = any(factor.box is not None for factor in self.problem.factors if factor.hard)
@@ -115,7 +116,7 @@ class Search(Trials):
             if not np.isfinite(self.best.value):
                 return self._failed(start, logs, "the likelihood at the initial values is not finite", began)
             return self._to_its_end(settled, began)
-        except (NotPositiveDefiniteError, UnsettledStatesError, np.linalg.LinAlgError) as error:
+        except (NotPositiveDefiniteError, SearchEndedError, np.linalg.LinAlgError) as error:
             return self._failed(start, logs, f"the states are not determined: {error}", began)
 
     def carried_on(self, settled: float = SETTLED, ground: bool = False) -> Outcome:
@@ -139,9 +140,9 @@ class Search(Trials):
 
     def _split(self, which: Sequence[bool]) -> None:
         """Take some sizes apart."""
-        before, best, (point, first) = self.sizes, self.best, self._start
+        before, best = self.sizes, self.best
         self.sizes, self._parted = told_apart(before, which), np.array(which)
-        self._start = point, spread(first, before, self.sizes)
+        self._first = spread(self._first, before, self.sizes)
         self.best = Trial(self.sizes, spread(best.logs, before, self.sizes), best.states, best.marginal)
         self.floors = floors(self.sizes, self.best.logs, best.marginal, self.spared)
 
@@ -173,7 +174,7 @@ class Search(Trials):
         if 0 in given:
             logs = np.where([one == 0 for one in given], self.floors, best.logs)
             moves = zip(self.sizes, (logs - best.logs).tolist(), strict=True)
-            moved = best.states.moved(logs={name: d for size, d in moves for name in size.keys})
+            moved = best.states.stepped(logs={name: d for size, d in moves for name in size.keys})
             self.best = best = self.trial(moved, logs, gap=gap)
         logs = np.where([bool(one) for one in given], best.logs, np.maximum(best.logs, self.sharp(best)))
         if np.any(logs > best.logs + _ROUNDED):
@@ -184,7 +185,7 @@ class Search(Trials):
             if not self.history:
                 self._accept(self.best, 0.0, 0.0)
             status, detail = self._iterate(settled, correction)
-        except UnsettledStatesError as error:
+        except SearchEndedError as error:
             status, detail = Status.STALLED, str(error)
         except KeyboardInterrupt:
             status, detail = Status.INTERRUPTED, f"after {len(self.history) - 1} iterations"
@@ -213,7 +214,7 @@ class Search(Trials):
         self.floors, self.history, self._parted = kept["floors"], history_of(kept), kept["parted"]
         if len(self._parted):
             before, self.sizes = self.sizes, told_apart(self.sizes, self._parted.tolist())
-            self._start = self._start[0], spread(self._start[1], before, self.sizes)
+            self._first = spread(self._first, before, self.sizes)
         *bend, promised, self.damping, self.off = kept["steps"].tolist()
         self._bend, self.beyond = Bend(*bend), (kept["beyond"], promised)
         if "far" in kept:
@@ -280,7 +281,7 @@ class Search(Trials):
         try:
             self.best = self.trial(here.point, here.logs)
         except (NotPositiveDefiniteError, np.linalg.LinAlgError):
-            self.best = self.trial(*self._start)
+            self.best = self.trial(self.origin or here.point, self._first)
         if not np.isfinite(self.best.value):
             raise NotPositiveDefiniteError("the likelihood is not finite")
 
@@ -336,7 +337,7 @@ class Search(Trials):
             trial = None  # its factors take as much memory as those of the next one
             if not exact and abs(here.states.cost - here.states.least) > _GAP_SHARE * promised:
                 self._bend = Bend()  # so that its value is as good as theirs
-                self.best = self.trial(here.states.moved(), here.logs, gap=_GAP_SHARE * promised)
+                self.best = self.trial(here.states.stepped(), here.logs, gap=_GAP_SHARE * promised)
                 return self._step(matrix, settled, exact=True)
             self.damping = max(4 * self.damping, _FIRST)
         return None, promised
@@ -376,7 +377,7 @@ class Search(Trials):
         here, n = self.best, len(self.problem.names)
         logs = {name: float(d) for size, d in zip(self.sizes, step[n:], strict=True) for name in size.keys}
         now, problem = here.point.parameters, self.problem
-        point = here.states.moved(np.clip(now + step[:n], problem.lower, problem.upper) - now, logs)
+        point = here.states.stepped(np.clip(now + step[:n], problem.lower, problem.upper) - now, logs)
         return replace(point, parameters=problem.stepped(now, step[:n])), here.logs + step[n:]
 
     def _accept(self, trial: Trial, damping: float, length: float) -> None:
@@ -390,7 +391,7 @@ class Search(Trials):
             self._keep(0.0, status.value, detail)
         timing = Timing(time.perf_counter() - began, **self.spent)
         step, states = self.beyond[0], self.best.states
-        point = self._ahead(step)[0] if len(step) else states.moved()
+        point = states.projected_point(self._ahead(step)[0] if len(step) else states.stepped())
         return Outcome(status, detail, point, tuple(self.history), timing, states.redundant)
 
     def _failed(self, start: Point, logs: Array, detail: str, began: float) -> Outcome:

@@ -41,6 +41,7 @@ import casadi as ca
 
 from spookid.mechanics import rotations
 from spookid.mechanics.contacts import Contact
+from spookid.mechanics.joint_coordinates import bound_of
 from spookid.mechanics.manifold import jacobian
 from spookid.mechanics.model import Mechanics, Model
 from spookid.mechanics.point_loads import size as length_of
@@ -383,9 +384,8 @@ class Reactions:
         m, freedoms = self.symbol.numel(), self.model.freedoms
         constant, loaded, loads = ca.SX(m, 1), [], []
         for i, j in enumerate(self.rubbing):
-            joint, own = freedoms[j].joint, self.model.freedoms_of(freedoms[j].joint)
-            bound = joint.bound(slips.position[own, 0], slips.before[own, 0], slips.efforts[own])
-            k = freedoms[j].index
+            joint, k = freedoms[j].joint, freedoms[j].index
+            bound = bound_of(self.model, joint, slips.position, slips.before, slips.now, slips.efforts)
             constant[i] = self._settings.step * bound.constant[k]
             if not is_zero(bound.load[k]):
                 loaded.append((i, bound.load[k]))

@@ -35,7 +35,7 @@ from spookid.data.state import Motion
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.mechanics.friction_loads import mean_sign, smooth_absolute, smooth_sign
-from spookid.mechanics.joint_coordinates import JointCoordinates, disturbance_names, impulses_along
+from spookid.mechanics.joint_coordinates import JointCoordinates, bound_of, disturbance_names, impulses_along
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.loads import Efforts
 from spookid.mechanics.model import Mechanics, Model
@@ -207,11 +207,11 @@ def along_coordinates(model: Model, settings: Settings, slips: Slips, friction: 
         friction: impulses of dry friction, (n_s,).
         u: inputs, (n_u,).
     """
-    h, inputs = settings.step, model.by_signal(u)
+    h, inputs, motion = settings.step, model.by_signal(u), (slips.position, slips.now)
 
     def acting(joint: Joint, own: slice) -> ca.SX:
-        effort = model.effort(joint, slips.position[own, 0], slips.now[own, 0], inputs, settings.slip_width[own, 0])
-        return h * effort + friction[own, 0]
+        at = slips.position[own, 0], slips.now[own, 0]
+        return h * model.effort(joint, *at, inputs, settings.slip_width[own, 0], motion) + friction[own, 0]
 
     return impulses_along(model, u, acting, slips.now, slips.change, h)
 
@@ -298,7 +298,7 @@ class DryFriction:
         limits = ca.SX(len(model.freedoms), 1)
         for joint in (joint for joint in model.joints if joint.rubs):
             own, load = model.freedoms_of(joint), multipliers[model.rows_of(joint), 0]
-            bound = joint.bound(slips.position[own, 0], slips.before[own, 0], slips.efforts[own])
+            bound = bound_of(model, joint, slips.position, slips.before, slips.now, slips.efforts)
             borne = self._borne(settings, load)
             for i in (i for i, rubs in enumerate(joint.rubbing) if rubs):
                 limits[own.start + i] = bound.load[i] * ca.sum1(borne) + settings.step * bound.constant[i]
@@ -376,8 +376,8 @@ def lean(joint: Joint, model: Model, settings: Settings, slips: Slips, borne: ca
     Args:
         borne: |λ| of all joints, (n_g,).
     """
-    own, still = model.freedoms_of(joint), ca.SX.zeros(len(joint.coordinates))
-    bound = joint.bound(slips.position[own, 0], slips.before[own, 0], slips.efforts[own])
+    still = ca.SX.zeros(len(joint.coordinates))
+    bound = bound_of(model, joint, slips.position, slips.before, slips.now, slips.efforts)
     if not bound.leans:
         return ca.SX(len(joint.coordinates), 1)
     of_load, of_time = (still if part is None else part for part in (bound.load_lean, bound.constant_lean))

@@ -333,6 +333,7 @@ def _facts(problem: Problem) -> list[object]:
         [(residual.name, residual.kind, residual.at, residual.states) for residual in problem.residuals],
         [(type(sensor).__name__, tuple(sensor.signals), sensor.sigma) for sensor in problem.observations],
         [(s.signal, s.sigma, s.unit, s.period, s.title, s.loss) for s in problem.channels],
+        [(sensor.resolution, sensor.jitter) for sensor in problem.observations],
         [(p.name, p.lower, p.upper, p.prior) for p in problem.parameters],
         sorted(problem.guess.items()),
         sorted(problem.fixed),

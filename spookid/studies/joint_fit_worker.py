@@ -35,7 +35,7 @@ from spookid.statistics import block_jackknife, variances
 from spookid.statistics.condensing import Condensed, linearize
 from spookid.statistics.likelihood import States
 from spookid.statistics.marginal import Marginal, NoiseSize, Swept
-from spookid.statistics.trial import Trials, UnsettledStatesError
+from spookid.statistics.trial import SearchEndedError, Trials
 from spookid.studies.job import Source, alone
 from spookid.transcription.parameter_constraints import FreeDirections
 from spookid.transcription.transcription import Chain, Point, Transcription
@@ -122,7 +122,7 @@ def work(template: Template, asked: Pass, first: int, last: int) -> Sums | str:
             share = _Share(problem, assembly, asked, number, _place(Path(asked.folder), first))
             try:
                 add(total, _ANSWERS[asked.what](share))
-            except (NotPositiveDefiniteError, UnsettledStatesError, np.linalg.LinAlgError) as error:
+            except (NotPositiveDefiniteError, SearchEndedError, np.linalg.LinAlgError) as error:
                 return f"recording {share.chain().name!r}: {error}"
     return total
 

@@ -91,7 +91,11 @@ class JointStates:
         """Sum of squared residuals for each group of factors."""
         return {group: float(self.sums["costs", group.name]) for group in Group}
 
-    def moved(self, parameters: Array | None = None, logs: Mapping[str, float] | None = None) -> Point:
+    def projected_point(self, point: Point) -> Point:
+        """The same point: the workers project its states."""
+        return point
+
+    def stepped(self, parameters: Array | None = None, logs: Mapping[str, float] | None = None) -> Point:
         """Point with other parameters; workers update its states accordingly."""
         step = 0.0 if parameters is None else parameters
         return replace(self.point, parameters=self.point.parameters + step)
