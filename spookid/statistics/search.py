@@ -103,8 +103,7 @@ class Search(Trials):
     _place: Place = field(init=False, default_factory=Place)
 
     def run(self, start: Point, logs: Array, settled: float = SETTLED) -> Outcome:
-        """From a point and logarithms of the sizes, until a step would lower −log L by less than ``settled``; the best
-        states, parameters and noise are in ``best``."""
+        """Search from a point until a step would lower −log L by less than ``settled``; the result is in ``best``."""
         began, self.origin, self._first, self._place = time.perf_counter(), start, logs, self.next_place(start, logs)
         if (kept := self._place.read()) is not None:
             return self._gone_on(kept, settled, began)

@@ -141,8 +141,7 @@ class Trial:
 
     @cached_property
     def informed(self) -> tuple[Array, Array]:
-        """Fisher information with the log-sigmas at which it was computed: it is expensive, and stays the same near
-        these log-sigmas."""
+        """Fisher information and the log-sigmas for which it was computed: it is expensive, and barely changes."""
         if self.earlier is not None:
             logs, known = self.earlier
             moved = np.where(np.diag(known) < _SEEN, self.logs - logs, np.abs(self.logs - logs))
@@ -365,8 +364,8 @@ class Trials:
         return marginal(states, by_name) if self.sizes else Marginal.of_squares(states.schur)
 
     def best_states(self, start: Point, logs: Array, most: float, gap: float) -> States:
-        """The best states at the parameters of ``start`` and these sizes; raises as ``trial``, and SearchEndedError
-        if for the second time in a row they are not found."""
+        """Best states at the parameters of ``start`` and this noise; raises as ``trial``, and SearchEndedError if they
+        are not found twice in succession."""
         held = self.problem.with_numbers(self.numbers(logs)).held_at(start.parameters)
         began, reduced = time.perf_counter(), self._reduced(held, start)
         states, self._bend = by_linear_steps(reduced, start, self._bend, gap if self.sizes else None, most)
