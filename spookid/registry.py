@@ -100,91 +100,91 @@ def markers() -> tuple[str, ...]:
     return SOLUTION, *(study.marker for study in studies())
 
 
-_VALIDATION = """With a dict `problems`, those that differ in nothing but their recordings are
-one model, and models on the same recordings are set side by side. All of it
-goes into DIR itself, which is written whole or not at all.
+_VALIDATION = """In a dict `problems`, problems that differ only in their recordings are one
+model, and models of the same recordings are compared. All results are written
+to DIR itself, either completely or not at all.
 """
 _NESTED = """The problems of the dict `problems` are the models, from the smallest to the
-largest, on the same recordings; each contains the parameters of an earlier one,
-from whose estimates it is fitted. Then each recording is left out in turn, and
-simulated.
+largest, for the same recordings. Each model contains the parameters of an
+earlier one, whose estimates are its initial values. Each recording is then
+predicted by models that were fitted to the others.
 """
 _GRID = """An axis NAME=RANGE is a setting (step, state_weight, friction_width, cutoff,
-stepper, friction, backend, max_iterations ...) or a parameter, which is then
-held at each value. Of a RANGE, a:b:n means n values from a to b, a:b:nlog the
-same with evenly spaced logarithms, a,b,c these. Several axes make a grid.
-Every point is kept in DIR/points once it is solved; the same command continues
-where it was interrupted. A point is solved anew if the problem, the settings
-or the versions have changed. With a dict `problems`, each has its DIR/key.
+stepper, friction, backend, max_iterations ...) or a parameter, which is fixed
+at each value. The RANGE a:b:n means n values from a to b, a:b:nlog the same
+with evenly spaced logarithms, and a,b,c these values. Several axes form a grid.
+Each solved point is stored in DIR/points; after an interruption, the same
+command continues. A point is solved again if the problem, the settings or the
+versions have changed. With a dict `problems`, each problem has its DIR/key.
 """
-_PAGE = "The page needs no other file. For a folder with several results it shows all.\n"
-_MATCHED = """Joints and columns are matched by name: the joint's name in the column's, or
-q1, q2 ... in the order of the joints. The rest is listed. Initial values are
-from the robot's file, and from a regression along the log.
+_PAGE = "The page is a single file. For a folder with several results, it shows all of them.\n"
+_MATCHED = """Columns are assigned to joints by name: the column's name contains that of the
+joint, or is q1, q2 ... in the order of the joints. Unused columns are listed.
+Initial values come from the robot's file and from a regression on the log.
 """
-_KEPT = """Masses, inertias, damping and friction are replaced, of an MJCF armatures and
-springs too; every other byte is as it was. A Servo of the problem becomes the
+_KEPT = """Masses, inertias, damping and friction are replaced, in an MJCF also armatures
+and springs; all other bytes stay unchanged. A Servo of the problem becomes the
 actuator of its joint in an MJCF, with gains, limit, delay and back-EMF:
 
   spookid export RESULT --to robot.xml --signal kp=400 --out identified.xml
   spookid export RESULT --timestep 0.005 --signal kp=400 --out actuators.yaml
 """
-_CARRIED = """Mass, centre of mass and inertia about it are printed in the frame of NAME.
-Their errors come from the run and from the arm. The scale of an arm's gains is
-often known to some per cent only; a run with a known mass determines it for
-later runs:
+_CARRIED = """Prints mass, centre of mass, and inertia about it, in the frame of NAME.
+Standard errors include the uncertainty of the run and of the arm. The scale of
+an arm's gains is often known to a few per cent only; a run with a known mass
+determines this scale for later runs:
 
   spookid payload RESULT KNOWN.csv --body tool0 --known-mass 2.8 --out known.json
   spookid payload RESULT LOG --body tool0 --calibration known.json
 """
 _LIKE = """Efforts are torques or forces along the joints, by inverse dynamics with the estimates of
-RESULT. Predicted and measured ones pass the same low-pass filter. LOG has the names of the
-log that was fitted; efforts that it does not have are predicted and not compared.
+RESULT. Predicted and measured efforts pass the same low-pass filter. LOG has the column names
+of the fitted log; efforts without a column are predicted, but not compared.
 """
-_DRAWN = """Parameters are drawn together, with the correlations of RESULT, within their bounds; a draw
-with inertias that no body has is made again. With --to and --files each draw is a
-robot's file of its own, which MuJoCo or another simulator loads.
+_DRAWN = """All parameters are drawn jointly, with the correlations of RESULT, within their bounds;
+draws with impossible inertias are repeated. With --to and --files, each draw is written
+as a robot's file, which MuJoCo or another simulator can load.
 """
-_BROWSED = """It prints an address of this machine with a token, and opens it. FOLDER has the robots, logs
-and results; no other file is read or written. Choices are written as a problem file, which
-`spookid solve` repeats. It needs the extra: pip install 'spookid[studio]'
+_BROWSED = """Prints an address on this machine with a token, and opens the browser there. FOLDER contains
+robots, logs and results; no other file is read or written. The choices are written to a problem
+file for `spookid solve`. The studio needs an extra: pip install 'spookid[studio]'
 """
-_DOCTOR = "It ends with status 3 if a required package is missing or too old, or if the test fit fails.\n"
-_VERIFIED = """A card has estimates, covariance, noise, hashes of model and logs, versions, and the
-command that repeats the fit. The test holds the parameters, and estimates motion and
-noise of the log. Exit status 0 if it agrees, 3 if a parameter has changed: it is named,
-with the amount. Of logs of an unchanged device --false-alarms give an alarm.
+_DOCTOR = "The exit status is 3 if a required package is missing or too old, or if the test fit fails.\n"
+_VERIFIED = """A card contains estimates, covariance, noise, hashes of model and logs, versions, and the
+command that repeats the fit. The test fixes the parameters, and estimates motion and noise
+of the log. The exit status is 0 if the log agrees, and 3 if a parameter has changed, which is
+printed with its change. --false-alarms is the share of alarms for an unchanged device.
 
   spookid card results/arm --out arm.card.json
   spookid verify arm.card.json today.csv
 """
-_PLANNED = """Joint angles are Fourier series or splines from rest to rest, of mechanisms that
-their motors move in every way in which they can: arms, loops, robots that stand
-on contacts. Of these the motion of the trunk is planned, and legs follow. The
-motion is the one whose efforts identify most; the errors that are printed are those that
-`spookid solve` would report, with all sensors, noise and priors. Limits are the
-robot's file's, if the problem was made from one, and those of the flags. The
-CSV has the problem's signals and JOINT_rate.
+_PLANNED = """Joint angles are Fourier series or splines from rest to rest. Motors must drive
+all degrees of freedom: arms, closed loops, or robots that stand on contacts, for
+which the motion of the trunk is planned, and the legs follow. The motion is
+optimized so that its efforts identify the parameters best. The printed standard errors
+are those that `spookid solve` would report, with all sensors, noise and priors.
+Limits come from the robot's file, if the problem was made from one, and from
+options. The CSV contains the problem's signals and JOINT_rate.
 
   spookid excite arm.py --duration 20 --noise 'q*=1e-4' 'tau*=0.5' --until m=1% --out plan.csv
   spookid check arm.py --trajectory plan.csv --noise 'q*=1e-4' 'tau*=0.5'
   spookid excite quadruped.py --duration 20 --cone '*foot=0.5:20' --home '*thigh=0.8' --out plan.csv
 """
-_WATCHED = """LOG is text with a header row: a column of timestamps and those of all signals
-of the problem; or another file that Recording.from_file reads, such as MCAP.
-The first seconds (--warm-up) are fitted, also to estimate the noise; then each
-row counts when it arrives. On a terminal a table is updated in place, elsewhere
-a line is written every second of the log (--every). A change of a parameter is
-reported, such as
+_WATCHED = """LOG is a text with a header row, a column of timestamps and columns of all
+signals of the problem, or another file that Recording.from_file reads, such as
+MCAP. The first seconds (--warm-up) are fitted, also to estimate the noise; then
+each row updates the estimates. On a terminal, a table is updated in place;
+elsewhere, a line is written for every second of the log (--every). A change of a
+parameter is reported, such as
 
   14:02:09  CHANGED  b (friction of elbow) +12.1 ± 2.9 % since 14:02:07
 
-and its earlier estimate is discarded. Timestamps from 1e9 on are seconds
-since 1970 and are shown as local time of day.
+and its earlier estimate is discarded. Timestamps above 1e9 are seconds since
+1970, and are shown as local time of day.
 """
-_FOLDERS = """With a dict `problems`, PROBLEM.py means all of them, each with its own folder
-DIR/key. A folder is written whole or not at all; an empty one or an earlier
-one of the same command is replaced, any other is refused.
+_FOLDERS = """With a dict `problems`, PROBLEM.py means all problems, each with its own folder
+DIR/key. A folder is written completely or not at all; an empty folder, or an
+earlier one of the same command, is replaced; any other folder is refused.
 """
 _GUESSED = "--set --fix --state-weight"
 _FIT = f"--backend {_GUESSED} --max-iterations --out --quiet"
@@ -197,13 +197,13 @@ def _optional(help: str) -> dict[str, Any]:
 _DECLARED: tuple[Command, ...] = (
     Command(
         "check",
-        "describe a problem: parts, recordings, parameters, what is identifiable",
+        "describe a problem: parts, recordings, parameters, identifiability",
         "cli.checking:check",
         "",
         f"{_GUESSED} --trajectory --from --noise --until --verbose",
         {
             "--from": "prior of a --trajectory: folder of results with estimates and their errors",
-            "--verbose": "settings, sizes, coordinates of inertias and base parameters, too",
+            "--verbose": "also print settings, sizes, coordinates of inertias and base parameters",
         },
     ),
     Command(
@@ -213,16 +213,16 @@ _DECLARED: tuple[Command, ...] = (
         _FOLDERS,
         f"{_FIT} --threads --starts --seed --jobs --scheduler --animate --plan --no-figures --verbose --strict",
         {
-            "--starts": {"help": "random initial values (default: 1, the given ones)", "default": 1},
+            "--starts": {"help": "number of random starts (default: 1, the given values)", "default": 1},
             "--seed": "seed of these initial values (default: 0)",
-            "--jobs": "worker processes, each with one recording at a time; of --starts (default there: one for each "
-            "processor)",
+            "--jobs": "worker processes, each with one recording or, with --starts, one start at a time (default for "
+            "starts: one per processor)",
             "--out": _optional("folder of results (default: results/<name of the problem>)"),
         },
     ),
     Study(
         "simulate",
-        "step a mechanism forward, and compare with its recordings if it has any",
+        "simulate a mechanism forward in time, and compare with its recordings if it has any",
         "studies.simulation_study:begin",
         _FOLDERS,
         "--from --force --set --duration --out --quiet",
@@ -241,25 +241,25 @@ _DECLARED: tuple[Command, ...] = (
     ),
     Study(
         "profile",
-        "refit with a parameter held at several values: its likelihood interval",
+        "fit with a parameter fixed at several values: its likelihood interval",
         "studies.profile_study:begin",
         _FOLDERS,
         f"--parameter {_FIT} --jobs --scheduler",
         {
-            "--jobs": "worker processes that share out the sides of the profiles (default: 1)",
+            "--jobs": "worker processes, each with one side of a profile at a time (default: 1)",
             "--out": "folder of the profiles",
         },
         title="profiles",
     ),
     Study(
         "regress",
-        "least squares on filtered derivatives, compared with a fit",
+        "estimate by least squares on filtered derivatives, compared with a fit",
         "studies.regression:begin",
         _FOLDERS,
         f"--method --filter --unknowns --from --alone {_FIT}",
         {
             "--from": "folder of results to compare with, instead of a fit",
-            "--cutoff": "low-pass filter of the regression, and of the fit's initial values [Hz]",
+            "--cutoff": "low-pass cutoff of the regression, and of the fit's initial states [Hz]",
             "--out": _optional("folder of the regression (default: none is written)"),
         },
         kind="regression",
@@ -267,7 +267,7 @@ _DECLARED: tuple[Command, ...] = (
     ),
     Study(
         "crossvalidate",
-        "fit models to each recording, test them on the others, and rank them",
+        "fit models to each recording, evaluate them on the others, and rank them",
         "studies.crossvalidation_study:begin",
         _VALIDATION,
         _FIT,
@@ -278,7 +278,7 @@ _DECLARED: tuple[Command, ...] = (
     ),
     Study(
         "ladder",
-        "fit nested models in turn, and say which step pays by likelihood and prediction",
+        "fit nested models one after another, and test which extension improves likelihood and prediction",
         "studies.nested_models:begin",
         _NESTED,
         _FIT,
@@ -304,32 +304,27 @@ _DECLARED: tuple[Command, ...] = (
         "--duration --criterion --from --rate --basis --harmonics --starts --seed --noise --position-limit "
         "--rate-limit --effort-limit --inside --cone --home --until --set --fix --out --verbose --quiet",
         {
-            "--verbose": "coordinates of inertias and the estimator, too",
+            "--verbose": "also print inertia coordinates (such as log-Cholesky) and the estimator",
             "--duration": {"help": "seconds", "required": True},
             "--from": "prior: folder of results with estimates and their errors",
             "--quiet": "no progress and no table",
-            "--out": {"help": "the trajectory, a CSV; a picture FILE.png is written beside it", "metavar": "FILE.csv"},
+            "--out": {"help": "CSV file of the trajectory; a picture is written to FILE.png", "metavar": "FILE.csv"},
         },
     ),
-    Command("new", "write a problem file for a robot and a log of it", "cli.robots:new", _MATCHED),
+    Command("new", "write a problem file for a robot and its log", "cli.robots:new", _MATCHED),
     Command("export", "write a robot's file with its identified values", "cli.robots:export", _KEPT),
-    Command(
-        "payload",
-        "estimate the payload of a fitted arm from one run, without a new fit",
-        "cli.robots:payload",
-        _CARRIED,
-    ),
+    Command("payload", "estimate the payload of a fitted arm, without a new fit", "cli.robots:payload", _CARRIED),
     Command("predict", "predict motor efforts along another log, without a new fit", "cli.robots:predict", _LIKE),
-    Command("card", "write what a fit found into one file, to verify logs with", "cli.cards:card", _VERIFIED),
-    Command("verify", "test whether a log agrees with a card, without a fit", "cli.cards:verify", _VERIFIED),
+    Command("card", "write a card of a fit, to verify later logs", "cli.cards:card", _VERIFIED),
+    Command("verify", "test whether a log agrees with a card, without a new fit", "cli.cards:verify", _VERIFIED),
     Command("randomize", "draw parameters from their posterior, for simulators", "cli.robots:randomize", _DRAWN),
     Command(
         "watch",
-        "estimate while a log grows, and report changes of parameters",
+        "estimate parameters while a log grows, and report changes",
         "cli.watching:watch",
         _WATCHED,
         f"LOG --follow --time --units --warm-up --window --every --false-alarms --save --resume {_GUESSED} --quiet",
-        {"--quiet": "only changes, no estimates and no progress"},
+        {"--quiet": "print only changes, no estimates and no progress"},
     ),
     Command("studio", "identify a robot in a browser: files, plots, fit and results", "cli.studio:studio", _BROWSED),
     Command("doctor", "print versions, extras and memory, and test a fit", "cli.doctor:doctor", _DOCTOR),

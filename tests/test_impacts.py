@@ -73,7 +73,7 @@ def test_an_impact_that_is_none_is_named() -> None:
     twin = first(swing_twin, 1)
     none = Twin(twin.recording, ((twin.times[0][0], twin.times[0][0] + 0.15),))
     notices = swing(none).solve(estimator="noise").notices
-    assert any("does not run into the plane there" in notice or "away from there" in notice for notice in notices)
+    assert any("does not move towards the plane" in notice or "away from there" in notice for notice in notices)
 
 
 @pytest.mark.study

@@ -233,7 +233,7 @@ def test_repeated_late_and_blind_rows_and_a_pause_are_told_and_the_log_goes_on(h
         told[0]
         == "log.csv line 4: the row has the same time 0.01 s as an earlier row; the first sample of each signal is used"
     )
-    assert told[1].startswith("log.csv line 219: 'u' is missing, which each row of the first seconds has; ")
+    assert told[1].startswith("log.csv line 219: 'u' is missing, which all rows of the first seconds have; ")
     assert told[2].startswith("log.csv line 234: the timestamp is 1.29 s earlier than the timestamp of a previous row")
     assert told[3].startswith("log.csv line 254: 0.61 s without a row of use; ")
     ends = ["2 rows repeat the time of another", "10 rows have no sample of an input", "10 rows came too late"]

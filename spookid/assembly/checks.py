@@ -147,7 +147,7 @@ def welded_findings(problem: Problem, states: Array) -> list[Finding]:
         f"The mechanism has no degree of freedom: the loops of joints {', '.join(map(repr, names))} lock all bodies. "
         "Only compliant joints allow motion."
     )
-    return [Finding("mechanism.immobile", names, effect=effect, advice="Leave a joint out, or correct its axes.")]
+    return [Finding("mechanism.immobile", names, effect=effect, advice="Remove a joint, or correct its axes.")]
 
 
 _DEPENDENT = 3e-3
@@ -227,7 +227,7 @@ def given_inertias(model: Model) -> Iterator[Finding]:
     for body in model.bodies:
         if is_constant(body.inertia) and (wrong := impossible(ca.DM(body.inertia).full())):
             effect = f"The inertia of body {body.name!r}, declared at {body.place}, is not physical: {wrong}."
-            advice = "Correct it if the body turns about that axis."
+            advice = "Correct the inertia if the body rotates about this axis."
             yield Finding("inertia.unphysical", (body.name,), effect=effect, advice=advice)
 
 

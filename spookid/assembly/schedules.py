@@ -145,7 +145,7 @@ def idle_findings(model: Model, recordings: Sequence[tuple[Recording, Array]]) -
         recordings: each with its ``schedule``.
     """
     said = "{0.kind} {0.name!r} never holds in recording {1.name!r}."
-    advice = "Look at its holds and threshold."
+    advice = "Check the arguments holds and threshold of the contact."
     return [
         Finding("contacts.idle", (contact.name, recording.name), {}, said.format(contact, recording), advice=advice)
         for recording, held in recordings

@@ -35,7 +35,7 @@ def card(arguments: Namespace, interruption: Interruption) -> Exit:
 def verify(arguments: Namespace, interruption: Interruption) -> Exit:
     """Test a log against a card, and print the parameters that have changed."""
     out = None if arguments.out is None else Path(arguments.out)
-    check_out(out, ".json", "what was found is written as JSON")
+    check_out(out, ".json", "the verification is written as JSON")
     known = Card.load(arguments.card)
     source = arguments.problem or known.source
     if not source or not Path(source.partition("::")[0]).is_file():

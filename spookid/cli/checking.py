@@ -235,7 +235,7 @@ def _silent_motors(assembly: Assembly) -> list[Finding]:
     loud = np.any(np.vstack([e.acting.held for e in assembly.sampled]), axis=0)
     silent = [signal for signal, seen in zip(problem.model.signals, loud, strict=False) if not seen]
     free = {parameter.name for parameter in problem.free}
-    said = "The input {0.signal!r} is zero throughout: nothing can be learnt of its motor's gain on {0.label!r}."
+    said = "The input {0.signal!r} is zero throughout: the motor gain on {0.label!r} is not identifiable."
     return [
         Finding("input.zero", (m.signal,), effect=said.format(m))
         for m in problem.model.motors

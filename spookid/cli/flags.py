@@ -117,69 +117,69 @@ def flag(help: str, metavar: str | None = None, **how: Any) -> dict[str, Any]:
 
 SEVERAL: dict[str, Any] = {"nargs": "+", "action": "extend"}
 _WEIGHT = (
-    "weight of the equations of motion: auto (the default) estimates process and measurement noise with the "
-    "parameters, a number is the paper's κ, inf makes the dynamics deterministic (stepper variational)"
+    "weight of the equations of motion: auto (default) estimates process and measurement noise, a number is the "
+    "inverse process-noise variance κ, inf means deterministic dynamics (stepper variational)"
 )
 _SOURCE = (
-    "folder of results: its estimates, its step, and its first state of recordings of the same name (with several "
-    "problems DIR/key, if there is one)"
+    "result folder, from which estimates, time step, and initial states of recordings with the same name are read "
+    "(with several problems, DIR/key if it exists)"
 )
-_GUESSES = "initial values of parameters; with --fix the values held"
+_GUESSES = "initial values of parameters; with --fix the fixed values"
 FLAGS = {
-    "LOG": flag("the log: a CSV or other file, or - for standard input"),
+    "LOG": flag("log: a CSV or other file, or - for standard input"),
     "--backend": flag("solver (default: lm)", choices=BACKENDS, default="lm"),
     "--set": flag(_GUESSES, "NAME=VALUE", type=_pair, default=[], **SEVERAL),
     "--fix": flag("parameters that keep their initial value", "NAME", default=[], **SEVERAL),
     "--state-weight": flag(_WEIGHT, "K", type=_weight),
-    "--max-iterations": flag("limit of accepted steps of each fit", "N", type=_count),
+    "--max-iterations": flag("largest number of iterations of each fit", "N", type=_count),
     "--threads": flag("threads for the recordings (default: 1)", "N", type=_jobs),
     "--from": flag(_SOURCE, "DIR", dest="source"),
-    "--force": flag("take results that have not converged, or that the data contradict", action="store_true"),
-    "--method": flag("what is balanced", choices=METHODS, default=METHODS[0]),
-    "--filter": flag("filter that differentiates, of the --cutoff", choices=FILTERS, default=FILTERS[0]),
+    "--force": flag("accept results that have not converged, or that the data contradict", action="store_true"),
+    "--method": flag("equations that are balanced", choices=METHODS, default=METHODS[0]),
+    "--filter": flag("low-pass filter that computes derivatives, with --cutoff", choices=FILTERS, default=FILTERS[0]),
     "--unknowns": flag(
-        "base parameters, or the declared ones with their bounds and priors", choices=UNKNOWNS, default=UNKNOWNS[0]
+        "base parameters, or declared parameters with bounds and priors", choices=UNKNOWNS, default=UNKNOWNS[0]
     ),
-    "--alone": flag("without a fit beside it", action="store_true"),
-    "--duration": flag("seconds (default: as long as the recording)", "S", type=float),
-    "--parameter": flag("parameter to hold, or several", "NAME", required=True, **SEVERAL),
+    "--alone": flag("without a fit for comparison", action="store_true"),
+    "--duration": flag("duration in seconds (default: duration of the recording)", "S", type=float),
+    "--parameter": flag("one or several parameters, each fixed in turn", "NAME", required=True, **SEVERAL),
     "--over": flag("axis of the grid", "NAME=RANGE", required=True, action="append"),
-    "--jobs": flag("worker processes (default: one for each processor)", "N", type=_jobs),
-    "--scheduler": flag("Dask scheduler whose workers do the work instead", "ADDRESS"),
-    "--follow": flag("wait for rows after the last one, until Ctrl-C", action="store_true"),
+    "--jobs": flag("number of worker processes (default: one per processor)", "N", type=_jobs),
+    "--scheduler": flag("address of a Dask scheduler, whose workers are used instead", "ADDRESS"),
+    "--follow": flag("wait for further rows at the end of the log, until Ctrl-C", action="store_true"),
     "--time": flag("column of the timestamps [s] (default: t)", "NAME", default="t"),
     "--units": flag(
-        "units of columns that are not in SI with angles in rad, such as t=ms q1=deg, as pint writes them",
+        "units of columns that are not in SI units or rad, in pint's notation, such as t=ms q1=deg",
         "COLUMN=UNIT",
         type=_unit,
         default=[],
         **SEVERAL,
     ),
-    "--warm-up": flag("seconds that are fitted first (default: 5)", "S", type=_amount, default=5.0),
-    "--window": flag("window of the smoother [s] (default: 20 steps)", "S", type=_amount),
-    "--every": flag("seconds of the log between two lines (default: 1)", "S", type=_amount, default=1.0),
+    "--warm-up": flag("duration of the first fit in seconds (default: 5)", "S", type=_amount, default=5.0),
+    "--window": flag("length of the smoother's window [s] (default: 20 steps)", "S", type=_amount),
+    "--every": flag("seconds of the log between two lines of output (default: 1)", "S", type=_amount, default=1.0),
     "--false-alarms": flag(
         "expected false alarms per day of data, if the noise is white (default: 1)",
         "N",
         type=_amount,
         default=1.0,
     ),
-    "--save": flag("save the state in FILE every 10 s, when the log ends, and at Ctrl-C", "FILE"),
-    "--resume": flag("continue from such a file, and skip rows up to its last timestamp", "FILE"),
+    "--save": flag("save the state to FILE every 10 s, at the end of the log, and at Ctrl-C", "FILE"),
+    "--resume": flag("continue from a file of --save, and skip rows up to its last timestamp", "FILE"),
     "--criterion": flag(
-        "what to minimize: determinant (default), −log det of the information; largest, the largest relative "
-        "error; or NAME,NAME, the errors of these parameters",
+        "criterion to minimize: determinant (default), −log det of the information; largest, the largest relative "
+        "standard error; or NAME,NAME, the errors of these parameters",
         "HOW",
         default="determinant",
     ),
     "--rate": flag("sampling rate of the controller (default: that of the recordings, or 100)", "HZ", type=_amount),
-    "--basis": flag("functions of time (default: fourier)", choices=BASES, default=BASES[0]),
+    "--basis": flag("basis functions of time (default: fourier)", choices=BASES, default=BASES[0]),
     "--harmonics": flag("periods of the fastest function in the duration (default: 10)", "N", type=_jobs, default=10),
-    "--starts": flag("random motions to begin from (default: 3)", "N", type=_jobs, default=3),
+    "--starts": flag("number of random initial motions (default: 3)", "N", type=_jobs, default=3),
     "--seed": flag("seed of the random motions (default: 0)", "N", type=_count, default=0),
     "--noise": flag(
-        "noise that the problem does not declare: standard deviations of signals, process noise of joints per √Hz; "
-        "NAME may be a pattern, such as 'q*'",
+        "undeclared noise: standard deviations of signals, and process noise of joints per √Hz; NAME may be a pattern, "
+        "such as 'q*'",
         "NAME=SIZE",
         type=_pair,
         default=[],
@@ -192,19 +192,17 @@ FLAGS = {
         default=[],
         **SEVERAL,
     ),
-    "--rate-limit": flag("limits of rates, likewise [rad/s or m/s]", "JOINT=SIZE", type=_pair, default=[], **SEVERAL),
-    "--effort-limit": flag(
-        "limits of motor efforts, likewise [N m or N]", "JOINT=SIZE", type=_pair, default=[], **SEVERAL
-    ),
+    "--rate-limit": flag("limits of joint rates [rad/s or m/s]", "JOINT=SIZE", type=_pair, default=[], **SEVERAL),
+    "--effort-limit": flag("limits of motor efforts [N m or N]", "JOINT=SIZE", type=_pair, default=[], **SEVERAL),
     "--inside": flag(
-        "walls of the world around a frame, LOW:HIGH along x, y and z [m]: tool0=,,0.1: keeps it above 0.1 m",
+        "limits of a frame's position, LOW:HIGH along x, y and z of the world [m]: tool0=,,0.1: means above 0.1 m",
         "FRAME=X,Y,Z",
         type=_box,
         default=[],
         **SEVERAL,
     ),
     "--cone": flag(
-        "friction coefficient of a contact, and least normal force [N]: foot=0.5:20; CONTACT may be a pattern",
+        "friction coefficient of a contact, and smallest normal force [N]: foot=0.5:20; CONTACT may be a pattern",
         "CONTACT=MU:NEWTON",
         type=_cone,
         default=[],
@@ -226,20 +224,20 @@ FLAGS = {
         **SEVERAL,
     ),
     "--trajectory": flag(
-        "a planned motion, as spookid excite writes it: predict standard errors of this motion", "FILE"
+        "predict the standard errors for a planned motion, a file as spookid excite writes it", "FILE"
     ),
     "--out": flag("folder of results", "DIR", required=True),
     "--animate": flag(
-        "without effect, for scripts that have it: the page of spookid report shows the motion",
+        "without effect, kept for old scripts: the page of spookid report shows the motion",
         action="store_true",
     ),
-    "--link": flag("load Plotly from the network: a page of few kilobytes instead of 5 MB", action="store_true"),
-    "--plan": flag("print the stages of the fit before it, and their durations after it", action="store_true"),
-    "--no-figures": flag("write numbers and summary only, which is faster", action="store_true"),
+    "--link": flag("load Plotly from the network: the page has a few kilobytes instead of 5 MB", action="store_true"),
+    "--plan": flag("print the stages of the solve beforehand, and their durations afterwards", action="store_true"),
+    "--no-figures": flag("write only numbers and summary, which is faster", action="store_true"),
     "--strict": flag("exit status 3 for every warning", action="store_true"),
-    "--robot": flag("the robot's file of the problem, if it has moved", "FILE"),
+    "--robot": flag("the problem's robot file, if it was moved", "FILE"),
     "--verbose": flag("all warnings and parameters, residuals, costs, times and versions", action="store_true"),
-    "--quiet": flag("no progress, no summary and no table", action="store_true"),
+    "--quiet": flag("print no progress, no summary and no table", action="store_true"),
 }
 SETTINGS = {
     "--stepper": flag("time stepping", choices=STEPPERS),
@@ -249,79 +247,79 @@ SETTINGS = {
     "--friction": flag("representation of dry friction", choices=FRICTIONS),
     "--friction-width": flag("width of smooth dry friction [rad/s]", "W", type=float),
     "--step": flag("time step [s]", "H", type=float),
-    "--cutoff": flag("low-pass filter of the initial values [Hz]", "F", type=float),
+    "--cutoff": flag("low-pass cutoff for initial states [Hz]", "F", type=float),
 }
 _ROBOT = {
-    "--free": flag("the root of a URDF moves freely, as a trunk does", action="store_true"),
+    "--free": flag("the root link of a URDF moves freely, such as a trunk", action="store_true"),
     "--hold": flag(
-        "joints that do not move, and where [rad; m of sliders]", "JOINT=VALUE", type=_pair, default=[], **SEVERAL
+        "fixed joints with their positions [rad; m for sliders]", "JOINT=VALUE", type=_pair, default=[], **SEVERAL
     ),
-    "--mend": flag("replace an impossible inertia of the file by the nearest possible one", action="store_true"),
-    "--trust": flag("the robot's file may read other folders, and its macros the environment", action="store_true"),
+    "--mend": flag("replace unphysical inertias in the file by the nearest physical ones", action="store_true"),
+    "--trust": flag("let the robot's file read other folders, and its macros the environment", action="store_true"),
 }
 _LOG = {
     "--topics": flag(
-        "topics of a bag, MCAP or ULog file to read, where several have the same joints", "TOPIC", default=[], **SEVERAL
+        "topics of a bag, MCAP or ULog file to read, if several contain the same joints", "TOPIC", default=[], **SEVERAL
     ),
     "--units": FLAGS["--units"],
 }
 _ALONG = {
     "--problem": flag("problem file (default: the one that was solved)", "PROBLEM.py"),
-    "--time": flag("column of the timestamps [s] (default: t, or one with such a name)", "NAME"),
+    "--time": flag("column of the timestamps [s] (default: t, time or similar)", "NAME"),
     **_LOG,
-    "--cutoff": flag("low-pass filter [Hz] (default: the problem's own)", "F", type=_amount),
+    "--cutoff": flag("low-pass cutoff [Hz] (default: that of the problem)", "F", type=_amount),
     "--set": flag(
-        "values in this run of parameters with per='recording'", "NAME=VALUE", type=_pair, default=[], **SEVERAL
+        "values of parameters with per='recording' for this run", "NAME=VALUE", type=_pair, default=[], **SEVERAL
     ),
 }
 _GAIN = "gain of a drive from a data sheet: torque along the joint per ampere or volt, with a prior of 10 %%"
 OF_COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
     "new": {
-        "robot": flag("its URDF, xacro or MJCF file", "ROBOT"),
-        "log": flag("what was recorded: CSV, or any file that Recording.from_file reads", "LOG", nargs="?"),
+        "robot": flag("URDF, xacro or MJCF file of the robot", "ROBOT"),
+        "log": flag("log of the robot: CSV, or any file that Recording.from_file reads", "LOG", nargs="?"),
         **_ROBOT,
         **_LOG,
-        "--rate": flag("samples per second of a text without a column of times [Hz]", "HZ", type=_amount),
+        "--rate": flag("sampling rate of a text without a column of times [Hz]", "HZ", type=_amount),
         "--gain": flag(_GAIN, "JOINT=VALUE", type=_pair, default=[], **SEVERAL),
         "--out": flag("the problem file", "FILE.py", required=True),
     },
     "export": {
         "result": flag("folder of results", "RESULT"),
         "--force": FLAGS["--force"],
-        "--to": flag("the robot's own file, which is kept; none for a FILE.yaml", "ROBOT"),
+        "--to": flag("original robot file, which stays unchanged; not needed for a FILE.yaml", "ROBOT"),
         **_ROBOT,
         "--problem": _ALONG["--problem"],
         "--signal": flag(
-            "gain or supply of a servo, where it is a signal: kp=400 vin=7.4",
+            "value of a servo's gain or supply that is a signal in the problem: kp=400 vin=7.4",
             "NAME=VALUE",
             type=_pair,
             default=[],
             **SEVERAL,
         ),
-        "--timestep": flag("of the physics, for delays in a FILE.yaml [s]", "S", type=_amount),
+        "--timestep": flag("time step of the simulator, for delays in a FILE.yaml [s]", "S", type=_amount),
         "--out": flag(
-            "the new file, FILE.json beside it has errors and covariance; or FILE.yaml, Isaac Lab's actuators",
+            "new robot file, with errors and covariance in FILE.json; or FILE.yaml for actuators of Isaac Lab",
             "FILE",
             required=True,
         ),
     },
     "payload": {
-        "result": flag("folder of results of the arm", "RESULT"),
+        "result": flag("result folder of the arm", "RESULT"),
         "--force": FLAGS["--force"],
-        "log": flag("a run with the payload: CSV, or any file that Recording.from_file reads", "LOG"),
-        "--body": flag("body that carries it, or a link of the robot's file on one", "NAME", required=True),
-        "--known-mass": flag("mass of the payload [kg], to calibrate gains; 0: there is none", "KG", type=float),
-        "--calibration": flag("FILE of --out of a run with a known mass", "FILE"),
+        "log": flag("log with the payload: CSV, or any file that Recording.from_file reads", "LOG"),
+        "--body": flag("body that carries the payload, or a link of the robot's file", "NAME", required=True),
+        "--known-mass": flag("known mass of the payload [kg], to calibrate gains; 0: no payload", "KG", type=float),
+        "--calibration": flag("output FILE of a run with a known mass", "FILE"),
         **_ALONG,
-        "--verbose": flag("all warnings and notes, and a table of residuals", action="store_true"),
-        "--out": flag("JSON with estimates, errors and covariances", "FILE"),
+        "--verbose": flag("print all warnings and notes, and a table of residuals", action="store_true"),
+        "--out": flag("JSON file with estimates, errors and covariances", "FILE"),
     },
     "predict": {
         "result": flag("folder of results", "RESULT"),
         "--force": FLAGS["--force"],
         "log": flag("another log: CSV, or any file that Recording.from_file reads", "LOG"),
         **_ALONG,
-        "--out": flag("CSV with predicted and measured efforts", "FILE.csv"),
+        "--out": flag("CSV file with predicted and measured efforts", "FILE.csv"),
     },
     "card": {
         "result": flag("folder of results", "RESULT"),
@@ -330,7 +328,7 @@ OF_COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
         "--out": flag("the card, JSON", "FILE.json", required=True),
     },
     "verify": {
-        "card": flag("what spookid card has written", "CARD"),
+        "card": flag("card file that spookid card has written", "CARD"),
         "log": flag("another log: CSV, or any file that Recording.from_file reads", "LOG"),
         **{name: _ALONG[name] for name in ("--problem", "--time", *_LOG)},
         "--false-alarms": flag("rate of alarms at an unchanged device (default: 0.01)", "RATE", type=_amount),
@@ -341,15 +339,15 @@ OF_COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
         "--force": FLAGS["--force"],
         "--problem": _ALONG["--problem"],
         "--count": flag("number of draws (default: 1000)", "N", type=_jobs, default=1000),
-        "--seed": flag("of the random numbers (default: 0)", "SEED", type=int, default=0),
-        "--to": flag("the robot's own file, which is kept; --files has one of each draw", "ROBOT"),
+        "--seed": flag("seed of the random numbers (default: 0)", "SEED", type=int, default=0),
+        "--to": flag("original robot file, which stays unchanged; --files has one file per draw", "ROBOT"),
         **_ROBOT,
-        "--files": flag("new folder of robot's files, one of each draw", "DIR"),
-        "--out": flag("all draws in one file, NPZ or JSON", "FILE", required=True),
+        "--files": flag("new folder of robot files, one per draw", "DIR"),
+        "--out": flag("file of all draws, NPZ or JSON", "FILE", required=True),
     },
     "studio": {
         "folder": flag("folder of robots, logs and results (default: this one)", "FOLDER", nargs="?", default="."),
-        "--port": flag("port of the address (default: a free one)", "PORT", type=_port, default=0),
+        "--port": flag("port of the address (default: any free port)", "PORT", type=_port, default=0),
         "--no-browser": flag("print the address only", action="store_true"),
     },
     "doctor": {},

@@ -172,12 +172,12 @@ class LogRows:
         """Usable part of a row; None if the row is unusable."""
         blind = next((name for name in self._needed if name not in row.values), None)
         if blind is not None:
-            since = "which each row of the first seconds has; rows without it are left out"
+            since = "which all rows of the first seconds have; rows without this signal are skipped"
             self._count(_BLIND, row, f"{blind!r} is missing, {since}")
             return None
         if row.t < window[0]:
             stamps = f"the timestamp is {quantity(window[1] - row.t, 's')} earlier than the timestamp of a previous row"
-            self._count(_LATE, row, f"{stamps}; rows that come so late are left out")
+            self._count(_LATE, row, f"{stamps}; rows that are so late are skipped")
             return None
         if next(iter(self._seen), np.inf) < window[0]:
             self._seen = {t: names for t, names in self._seen.items() if t >= window[0]}

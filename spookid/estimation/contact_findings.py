@@ -75,7 +75,7 @@ def contact_findings(assembly: Assembly, point: Point) -> list[Finding]:
             continue
         subject = tuple(contacts[i].name for i in own)
         effect = f"The points of contacts {', '.join(subject)} do not reach their plane: {where}."
-        asked = "Is its height right?", "It may be a parameter."
+        asked = "Is its height right?", "The height may be declared as a parameter."
         found.append(Finding("contacts.plane", subject, evidence, effect, *asked))
     return found
 
@@ -106,7 +106,7 @@ def _impacts(assembly: Assembly, point: Point, chain: int) -> list[Finding]:
         time, says = grid.start + scheduled * grid.step, ""
         what = f"{impact.kind} {impact.name!r} at {time:.4g} s"
         if before[2] >= 0 or after[2] - before[2] <= 0:
-            says = "the motion does not run into the plane there; is the time right, and z of on?"
+            says = "the point does not move towards the plane at this time; are the time and the z axis of on correct?"
         elif abs(at - scheduled) >= FAR:
             says = f"the velocity jumps more than {FAR:g} steps of {grid.step:g} s away from the scheduled time."
         elif impact.rubs and before[:2] @ after[:2] < 0:
@@ -245,7 +245,7 @@ def sliding_findings(
         f"The sliding direction of these joints is uncertain: {'; '.join(told)}. The estimate of dry friction is then "
         "too large and of viscous friction too small, by up to about one standard error on average."
     )
-    advice = "Sensors that measure rates better help most; a longer step reduces it."
+    advice = "Sensors that measure rates more accurately help most; a longer step also reduces the error."
     return [Finding("friction.direction-unknown", tuple(evidence), evidence, effect, advice=advice)]
 
 

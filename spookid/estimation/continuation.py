@@ -319,7 +319,7 @@ def _if_led(made: Fit, led: Solution | None) -> Fit:
     before = {name: one.std for one in led.noise for name in one.names}
     if all(one.std <= _GROWN * before.get(name, np.inf) for one in found.noise for name in one.names):
         return made
-    detail = "the contact times did not converge in the preliminary fits; take a smaller step"
+    detail = "the contact times did not converge in the preliminary fits; use a smaller step"
     return made.with_(status=Status.STALLED, detail=detail)
 
 
@@ -369,8 +369,8 @@ def _compared(work: Work, problem: Problem, lead: Solution, sharpness: float) ->
     worse = best.result.status is not Status.CONVERGED or _excess(best.result, lead) > _WORSE
     if worse and cost > smooth and lead.status is Status.CONVERGED:
         effect = f"A fit with narrow smooth friction has a lower cost ({smooth:.4g}) than this fit ({cost:.4g})."
-        cause = "What sticks has several minima, and a step resolves it less."
-        advice, evidence = "Take a smaller step, or friction 'smooth'.", {"cost": cost, "smooth_cost": smooth}
+        cause = "Sticking friction has several local minima, which a coarse step resolves badly."
+        advice, evidence = "Use a smaller step, or friction='smooth'.", {"cost": cost, "smooth_cost": smooth}
         work.fit = _with(work.fit, Finding("friction.smooth-better", (), evidence, effect, cause, advice))
 
 

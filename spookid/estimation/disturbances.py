@@ -115,7 +115,7 @@ def excess_findings(problem: Problem, motion: Sequence[Trajectory]) -> list[Find
     given = [(i, c, c.sigma) for i, c in enumerate(problem.channels) if c.sigma and not is_robust(c)]
     sizes = {channel.signal: (rms_of_samples(motion, i), sigma, channel.unit) for i, channel, sigma in given}
     told = {signal: one for signal, one in sizes.items() if one[0] > OFF * one[1]}
-    said = "The fit misses what sensors show by far more than their sigma", "This minimum does not explain the data."
+    said = "The residuals of sensors far exceed their sigma", "This minimum does not explain the data."
     advice = "Try other starts (starts=20), and look for a missing effect in the model, or for a wrong sigma or unit."
     return _exceeding("residuals.excess", told, ("rms", "sigma"), said, advice=advice)
 
@@ -225,7 +225,7 @@ def followed_findings(noise: Sequence[Noise], motion: Sequence[Trajectory]) -> l
             f"The noise of efforts {', '.join(efforts)} is not identifiable and set to zero: noise of other efforts or "
             "process noise explains the residuals as well. Standard errors assume that this noise is zero."
         )
-        advice = "Declare JointTorque or JointForce with the sigma that is known of it."
+        advice = "Declare JointTorque or JointForce with the known noise standard deviation sigma."
         told.append(Finding("sensors.overfitted", tuple(efforts), {}, effect, advice=advice))
     return told
 

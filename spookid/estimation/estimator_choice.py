@@ -106,7 +106,7 @@ def with_choice(choice: Choice, first: Fit, solution: Solution) -> Solution:
                 f"Fits with estimated process noise and with deterministic dynamics disagree on parameters "
                 f"{differing}: an unmodelled effect is not white noise."
             )
-            advice = "Take half the step; if this stays, look at the residuals."
+            advice = "Halve the step; if the fits still disagree, look at the residuals."
             evidence = {"standard_errors": dict(choice.differing)}
             found = [Finding("estimators.differ", tuple(choice.differing), evidence, effect, advice=advice)]
         hard = misspecification.misfit_findings(first.score_tests) if choice.is_hard else []
@@ -127,7 +127,7 @@ def _doubt(first: Fit, disturbances: list[Noise]) -> str:
     if any(noise.given and noise.std > 0 for noise in disturbances):
         return "process noise is given"
     if not any(np.isfinite(noise.error) for noise in disturbances):
-        return "no process noise is found: deterministic dynamics would give the same"
+        return "the estimated process noise is zero: deterministic dynamics would give the same result"
     steps = [chain.steps for chain in first.assembly.transcription.chains]
     if sum(steps) / len(steps) < LEAST_BLOCK * BLOCKS:
         return "the recordings have too few steps for the block jackknife of deterministic dynamics"
@@ -205,7 +205,7 @@ def choice_by(names: tuple[str, ...], verdict: HausmanTest) -> Choice:
         return Choice("hard", f"{words} as these, which include possible process noise")
     return Choice(
         "noise",
-        "deterministic dynamics agree, with no smaller errors" if verdict.agree else "blocks give no smaller errors",
+        "deterministic dynamics agree, with no smaller errors" if verdict.agree else "jackknife errors are no smaller",
     )
 
 

@@ -209,7 +209,7 @@ def _judged(
         f"deviations, a common fit of all parts has cost {number(held.cost.total, 4)}, and separate fits have "
         f"{number(parts.cost.total, 4)}."
     )
-    cause = "Either the motion across a gap was not found, or the model does not hold all along."
-    advice = "Fit the parts as recordings of their own and compare."
+    cause = "Either the motion across a gap was not found, or the model changes during the recording."
+    advice = "Fit the parts as separate recordings, and compare."
     told = Finding("recording.gap", tuple(names), evidence, effect, cause, advice)
     return answer.with_findings(lambda: [told])

@@ -142,11 +142,11 @@ class BaseParameters(Tabular):
         """What the numbers presume."""
         told = []
         if any(" " in name for name in self.names):
-            told.append("h is the mass times the place of its centre, I the inertia about the body's origin.")
+            told.append("h is mass times centre of mass, and I is the inertia about the body's origin.")
         if self.held:
             told.append(f"Held at their initial values: {', '.join(self.held)}.")
         if not self.scaled and self.rank:
-            told.append("No force is known in size: a common factor of all combinations is not identifiable.")
+            told.append("No force has a known magnitude: a common factor of all combinations is not identifiable.")
         return told
 
     def blocks(self) -> Sequence[Block]:

@@ -289,7 +289,7 @@ def _too_heavy(assembly: Assembly, result: Sensitivities, factor: float = 3.0) -
         return []
     words = [f"{o.signal} {noise:.2g} {o.unit}".rstrip() + f", not {sigma:g}" for o, sigma, noise in wrong]
     evidence = {o.signal: {"sigma": sigma, "noise": noise} for o, sigma, noise in wrong}
-    said = "Priors are weighed against the data by the sensors' sigma, and their noise is another:"
+    said = "The weight of priors against data depends on the sensors' sigma, which differs from the actual noise:"
     advice = (
         "Give the observations these sigma, and state_weight in proportion, or leave both out to estimate the "
         "noise; else the priors count wrongly."
@@ -326,7 +326,7 @@ def contradictions(
             said = f"give {alone:.4g} ± {error:.2g}{unit}" if share > LEADS else f"require a {side} value"
             prior = f"the prior of parameter {parameter.name}, {mean:.4g} ± {sigma:.2g}{unit}"
             effect = f"The data contradict {prior}: data alone {said}, {far:.1f} standard deviations away."
-            advice = "Either the prior or the model is wrong: fit without it, and compare."
+            advice = "Either the prior or the model is wrong: fit without the prior, and compare."
             evidence = {"mean": mean, "sigma": sigma, "data": alone, "std_err": error, "distance": far}
             found.append(Finding("prior.contradicted", (parameter.name,), evidence, effect, advice=advice))
     return found
@@ -357,7 +357,7 @@ def papers_weight(problem: Problem, paper: float = 100.0) -> list[Finding]:
         f"The equations of motion have the weight state_weight={paper:g}, as in the original paper. Estimates and "
         "standard errors depend on this weight."
     )
-    return [Finding("weight.paper", effect=effect, advice="Leave it out to estimate the noise.")]
+    return [Finding("weight.paper", effect=effect, advice="Remove state_weight to estimate the noise.")]
 
 
 def disagreement(assembly: Assembly, result: Sensitivities) -> list[Finding]:

@@ -227,9 +227,9 @@ def _told(named: Sequence[Outlier], problem: Problem, most: int = 6) -> Finding:
         more = " ..." if len(spans) > most else ""
         counts[signal] = counts.get(signal, 0) + len(own)
         where = f" of {recording}" if len(problem.recordings) > 1 else ""
-        fate = "left out" if own[0].left_out else "given little weight by its loss"
+        fate = "left out" if own[0].left_out else "given little weight by the robust loss"
         parts.append(f"{counted(len(own), 'sample')} of {signal}{where} {fate}, at {', '.join(times)}{more} s")
-    remedy = 'Declare blows as Contact or Impact; loss="linear" of a sensor keeps all of its samples.'
+    remedy = 'Declare mechanical impacts as Contact or Impact; a sensor with loss="linear" keeps all samples.'
     effect = f"Outliers are more than {OFF:g} noise standard deviations from the fit: {'; '.join(parts)}."
     advice = remedy if any(one.left_out for one in named) else ""
     return Finding("samples.outliers", tuple(counts), {"samples": counts}, effect, advice=advice)

@@ -61,7 +61,7 @@ def negative_findings(problem: Problem, result: Solution) -> Iterator[Finding]:
     """Warning for each mass and joint coefficient whose estimate is significantly negative."""
     masses = (_Row(f"{one.name} mass", "kg", one.mass) for one in problem.model.bodies if not is_constant(one.mass))
     every = {**joint_quantities(problem, result, _NOT_NEGATIVE), **_derived(masses, problem, result)}
-    advice = "Give its parameters bounds or a prior; the model may have one term too many, or an input the wrong sign."
+    advice = "Give these parameters bounds or a prior; the model may have a superfluous term, or an input a wrong sign."
     for found in every.values():
         if found.estimate < -SURE * found.std_err:
             spring = found.name.endswith(" stiffness")
@@ -193,7 +193,7 @@ def inertia_findings(
             text = ", ".join(f"{m:.4g}" for m in moments)
             said = f"The principal moments {text} kg m² of body {body.name!r} are not physical"
             evidence = {"principal_moments": moments.tolist(), "violation": size}
-            fixed = "A mass, a length or an inertia that is fixed may be wrong.", "Measure it again, or free it."
+            fixed = "A fixed mass, length or inertia may be wrong.", "Measure this value again, or estimate it."
             effect = f"{said}: they violate the triangle inequality."
             yield Finding("inertia.unphysical", (body.name,), evidence, effect, *fixed)
 
@@ -206,8 +206,8 @@ def mass_findings(problem: Problem, values: Mapping[str, float], gone: float = 1
             guessed, found = (float(substitute(body.mass, of)[0]) for of in (problem.guess, values))
             if 0 <= found < gone * guessed:
                 what = f"body {body.name!r} has mass {found:.2g} kg, and its initial value is {guessed:.3g} kg"
-                cause = "The fit has most likely ended at another minimum than the true one."
-                advice, evidence = "Begin elsewhere, or give the mass a prior.", {"mass": found, "initial": guessed}
+                cause = "The fit has probably ended at a wrong local minimum."
+                advice, evidence = "Use other initial values, or a prior.", {"mass": found, "initial": guessed}
                 yield Finding("mass.vanished", (body.name,), evidence, f"A mass has vanished: {what}.", cause, advice)
 
 

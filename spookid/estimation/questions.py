@@ -115,7 +115,7 @@ def _given_twice(problem: Problem) -> Iterator[Finding]:
                 f"{count} sensors use signal {name!r}: its samples count {count} times, and standard errors are too "
                 "small."
             )
-            yield _question("duplicate", [name], {"sensors": count}, effect, "Leave all but one out.")
+            yield _question("duplicate", [name], {"sensors": count}, effect, "Remove all but one.")
     seen = dict[bytes, str]()
     for recording in problem.sample:
         signals = [recording.signal(channel.signal) for channel in problem.channels]
@@ -135,7 +135,7 @@ def _given_twice(problem: Problem) -> Iterator[Finding]:
                         f"Signals {names[j]!r} and {names[i]!r} of recording {recording.name!r} have the same samples."
                     )
                     effect = f"{said} Does each have its own column?"
-                    advice = "Leave one sensor out if both are one."
+                    advice = "Remove one sensor if both are the same."
                     yield _question("duplicate", [names[j], names[i]], {}, effect, advice)
 
 
@@ -303,7 +303,7 @@ def _suppositions(
     yield each(angles, "was in turns", f"{radians} scale=1 / (2 * math.pi).", lambda v: 2 * math.pi * v, "turn")
     yield each(inputs, "had the other sign", f"{turned} motor a negative gain.", np.negative, "-1")
     yield each([*angles, *lengths], "had the other sign", f"{turned} sensor scale=-1.", np.negative, "-1")
-    advice = "Is zero opposite to where the joint's frames say? Turn y of one of them round."
+    advice = "Is the zero position opposite to that of the joint's frames? Reverse the y axis of one frame."
     yield each(angles, "was half a turn on", advice, lambda v: v + math.pi)
     yield each(inputs, "was in thousandths of its unit", "Convert it, or the gain: 1 A is 1000 mA.", lambda v: 1e-3 * v)
     faster = partial(balance.along, _faster(recording, 1e-3))

@@ -139,5 +139,5 @@ def _named(problem: Problem, found: Sequence[Mapping[str, Mask]]) -> Finding:
             where = f" of {recording.name}" if len(found) > 1 else ""
             words.append(f"{counted(int(mask.sum()), 'sample')} of {name}{where} at {ends}")
     effect = f"Sensors are saturated: {'; '.join(words)}. These samples are treated as missing."
-    advice = 'Take a sensor with a larger range, or move less far; loss="linear" of a sensor keeps all of its samples.'
+    advice = 'Use a sensor with a larger range, or a smaller motion; a sensor with loss="linear" keeps all samples.'
     return Finding("samples.saturated", tuple(counts), {"samples": counts}, effect, advice=advice)

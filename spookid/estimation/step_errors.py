@@ -204,7 +204,7 @@ def step_error_findings(assembly: Assembly, point: Point, known: Sensitivities, 
         f"order{', a rough guide here' if rough else ''}. Standard errors do not include this bias; the numbers in "
         "brackets are the bias in standard errors."
     )
-    advice = f"Take {finer}; `spookid audit` compares three."
+    advice = f"Use {finer}; `spookid audit` compares three steps."
     return [Finding("step.error", tuple(off), evidence, effect, advice=advice)]
 
 
@@ -213,7 +213,7 @@ def _of_delays(problem: Problem) -> Finding:
     first = ": a delay by up to half a step" if problem.scheme.order == 1 else ""
     delays = tuple(p.name for p in problem.free if p.name in problem.delays)
     effect = f"If a delay is a parameter, the bias by the time step of {problem.step:g} s is unpredictable{first}."
-    advice = "Take Variational() with the noise estimated, which takes the step off, or compare with half the step."
+    advice = "Use Variational() with estimated noise, which corrects this bias, or compare with half the step."
     return Finding("step.error", delays, {"step": problem.step}, effect, advice=advice)
 
 

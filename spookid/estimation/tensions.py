@@ -94,7 +94,7 @@ def contradicted(found: Mapping[str, ConstraintTension]) -> list[Finding]:
     told = "; ".join(f"{one.name} ({one.place}) would be off by {one.freed:+.3g} ± {one.freed_err:.2g}" for one in far)
     evidence = {one.name: {"off": one.freed, "std_err": one.freed_err} for one in far}
     effect = f"The data contradict constraints between parameters: {told}."
-    advice = "Either they or the model are wrong: fit without them, and compare."
+    advice = "Either these constraints or the model are wrong: fit without the constraints, and compare."
     return [Finding("constraints.contradicted", tuple(one.name for one in far), evidence, effect, advice=advice)]
 
 

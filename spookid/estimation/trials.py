@@ -54,8 +54,8 @@ def given_noise_findings(problem: Problem, result: Solution, solve: Solve, facto
     words = [f"{n} {quantity(std, units[n], 2)}, sigma={before[n]:g} was given" for n, std in others.items()]
     if others:
         evidence = {name: {"sigma": before[name], "estimate": std} for name, std in others.items()}
-        said = "Noise that was given is not what the data show, which the model explains with"
-        advice = "Leave sigma out, and it is estimated, or correct it."
+        said = "The given noise differs from the noise in the data, which the model explains with"
+        advice = "Correct sigma, or remove it to estimate the noise."
         yield Finding("noise.given-refuted", tuple(others), evidence, f"{said} {'; '.join(words)}.", advice=advice)
 
 
@@ -104,7 +104,7 @@ def instrument_findings(problem: Problem, result: Solution, solve: Solve) -> Ite
             evidence[one.channel.signal][one.argument] = size
         words = ", ".join(one.words(size) for one, size in told)
         effect = f"The model fits the data if each sensor has a delay and an offset: {words}."
-        cause = "Do these sensors share a clock, and is zero where the model has it?"
+        cause = "Do these sensors share a clock, and do they have the model's zero position?"
         advice = f"Give these sensors the arguments {arguments}, or correct the recording."
         yield Finding("sensors.late-or-off", tuple(evidence), evidence, effect, cause, advice)
 

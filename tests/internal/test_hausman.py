@@ -256,7 +256,7 @@ def test_a_disturbance_that_adds_up_is_one(seed: int) -> None:
 def test_without_a_disturbance_there_is_nothing_to_choose() -> None:
     choices = [rod(recordings=[release(seed, 0.0)]).solve().choice for seed in range(3)]
     assert {choice.estimator for choice in choices if choice} == {"noise"}
-    assert any("no process noise is found" in choice.reason for choice in choices if choice)
+    assert any("the estimated process noise is zero" in choice.reason for choice in choices if choice)
 
 
 @pytest.mark.study
@@ -289,8 +289,8 @@ def test_a_difference_is_a_notice() -> None:
     first = fit(rod(recordings=[release(0, 1e-3)]), LevenbergMarquardt(), None)
     told = with_choice(choice, first, first.result)
     assert (
-        "Fits with estimated process noise and with deterministic dynamics disagree on J (4.1 sigma): an "
-        "unmodelled effect is not white noise. Take half the step; if this stays, look at the residuals."
+        "Fits with estimated process noise and with deterministic dynamics disagree on parameters J (4.1 sigma): "
+        "an unmodelled effect is not white noise. Halve the step; if the fits still disagree, look at the residuals."
     ) in told.notices
 
 
