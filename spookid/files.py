@@ -36,7 +36,7 @@ def regular(path: Path) -> Path:
         OSError: for a pipe or a device, which may have no end.
     """
     if path.exists() and not path.is_file() and not path.is_dir():
-        raise OSError(errno.EINVAL, "no file but a pipe or a device, which may have no end")
+        raise OSError(errno.EINVAL, "not a regular file but a pipe or a device, which may have no end")
     return path
 
 

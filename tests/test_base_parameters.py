@@ -228,7 +228,7 @@ def test_the_table_tells_combinations_bodies_and_what_it_presumes() -> None:
         "Base parameters of chain: any motion shows 3 combinations of 10 unknowns, condition number "
     )
     assert re.search(r"^link0 +h_y, h_z, I_xx +all but h_y, h_z, I_xx$", text, re.MULTILINE)
-    assert "I the inertia about the body's origin" in text
+    assert "I is the inertia about the body's origin" in text
     row = found.records()[0]
     assert (row["base_parameter"], row["unit"], row["link0 h_y"], row["link0 mass"]) == ("link0 h_y", "kg m", 1.0, 0.0)
     assert row["guess"] == pytest.approx(-0.05 * 1.5)

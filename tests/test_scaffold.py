@@ -186,9 +186,9 @@ def test_a_report_compares_the_file_before_and_after(
     assert main(["report", str(solved / "res"), "--robot", str(other)]) == 0
     other.write_text(ARM.replace("2.0", "2.1"))
     assert main(["report", str(solved / "res"), "--robot", str(other)]) == 2
-    assert "it is another one than when the problem was solved" in capsys.readouterr().err
+    assert "the file has changed since the problem was solved" in capsys.readouterr().err
     assert main(["report", str(solved / "res"), "--robot", str(tmp_path / "no.urdf")]) == 2
-    assert "it is not there; spookid report --robot FILE says" in capsys.readouterr().err
+    assert "the file does not exist; spookid report --robot FILE gives" in capsys.readouterr().err
 
 
 def test_what_is_written_replaces_earlier_exports_alone(

@@ -62,7 +62,7 @@ def test_an_input_that_stops_is_told(tmp_path: Path) -> None:
     assert all(not known.stopped and not known.notices for t, known in told.items() if t < 2.24)
     last = online.estimate
     assert last.stopped == {"u": 2.195}
-    assert last.notices[-1].startswith("input 'u' has no sample after 2.195 s, and is held")
+    assert last.notices[-1].startswith("input 'u' has no sample after 2.195 s, and keeps its last value")
     assert "input 'u'" in str(last)
     online.save(tmp_path / "stream.npz")
     resumed = FixedLagSmoother.resume(start(run)[0], tmp_path / "stream.npz")

@@ -21,7 +21,7 @@ _SELDOM = 100_000
 """Objects made between two searches for garbage: in what imports and figures leave it costs a command a tenth."""
 
 
-_PROBLEM = "a Python file that holds `problem`, or a dict `problems`; PROBLEM.py::key picks one of these"
+_PROBLEM = "Python file with `problem` or a dict `problems`; PROBLEM.py::key selects one of these"
 _UNSAID = dict.fromkeys(("max_iterations", "threads", "out", "source", "scheduler")) | {
     "backend": "lm",
     "set": [],

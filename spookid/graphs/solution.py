@@ -143,7 +143,7 @@ class Picture(Tabular):
 
 
 LEFT_BRANCH = (
-    "the motion {} its branch at t = {} s, where the independent coordinates do not determine how the loops close; "
+    "the motion {} its branch at t = {} s, where the independent coordinates do not determine the assembly; "
     "choose others, or dependent coordinates"
 )
 _CHANCE = 5.0  # standard deviations of a sum of squares that are no chance

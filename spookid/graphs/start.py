@@ -111,8 +111,8 @@ def _check_first(system: System, place: Array, rates: Array, values: Values, wha
     found = ca.Function("rows", [q, v], [ca.densify(ca.substitute(ca.SX(row), *values)) for row in rows])
     lacking, parting, slopes = (np.asarray(part.full()) for part in found(place, rates))
     for name, left, own, remedy in (
-        ("q", lacking, place, "give coordinates that meet them, such as those of Mechanism.assembled"),
-        ("v", parting, rates, "give rates with which they stay met, or 0"),
+        ("q", lacking, place, "give coordinates that satisfy them, such as those of Mechanism.assembled"),
+        ("v", parting, rates, "give rates that keep them satisfied, or 0"),
     ):
         off = float(np.max(np.abs(np.linalg.lstsq(slopes, left)[0])))
         if not off <= _OFF * np.max(np.abs(own)):

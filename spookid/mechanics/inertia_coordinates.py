@@ -123,7 +123,7 @@ class InertiaCoordinates(FullInertia):
             if not left > 0:
                 said = f"{what} has an initial inertia that is no body inside its ellipsoid"
                 raise ProblemError(f"{said}; move or enlarge the ellipsoid")
-            note = "what is left of the enclosing ellipsoid"
+            note = "realizability within the enclosing ellipsoid"
             room = Parameter(f"{name}_room", left, lower=0.0, upper=1.0, note=note)
         for field_name, made in (("coordinates", tuple(declared)), ("inside", inside), ("room", room)):
             object.__setattr__(self, field_name, made)

@@ -86,8 +86,8 @@ class Film:
             gaps = "" if np.isfinite(self.poses).all() else ", where these determine a pose"
             return f"Pale bodies: pose computed from measured signals and joints alone{gaps}."
         if self.markers:
-            return "Crosses: points as they were measured, which determine no pose."
-        return "The measured signals determine no pose; only the estimated motion is drawn."
+            return "Crosses: measured points, which do not determine a pose."
+        return "The measured signals do not determine a pose; only the estimated motion is drawn."
 
     @property
     def pace(self) -> str:

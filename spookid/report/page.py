@@ -189,7 +189,7 @@ def _parameters(solution: Solution, tables: dict[str, list[Block]]) -> list[Bloc
 def _mechanism(solution: Solution) -> list[Block | Tree]:
     parts = solution.mechanism
     if parts is None:
-        return ["This folder does not hold the mechanism: an earlier version wrote it. Solve the problem again."]
+        return ["This folder, written by an earlier version, does not contain the mechanism. Solve the problem again."]
     gravity = ", ".join(number(g) for g in parts.gravity)
     note = f"Coefficients at the estimated parameters, with their formulas. Gravity: ({gravity}) m/s²."
     return [*(table for table in _parts(parts) if table.rows), note]

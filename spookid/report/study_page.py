@@ -17,7 +17,7 @@ from spookid.tables.table import Block, Table
 
 REPORT = "report"
 """Key of the marker under which it stands."""
-_EARLIER = "This folder was written by an earlier version, which kept no more than its files."
+_EARLIER = "This folder was written by an earlier version, which stored only the files."
 
 
 @dataclass(frozen=True, eq=False)

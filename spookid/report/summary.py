@@ -141,7 +141,7 @@ def _estimates(solution: Solution, verbose: bool) -> list[Section]:
     sections = [("", blocks) for blocks in grids]
     notes = [LEGEND] if any(grids) else []
     if any(estimate.at_bound for estimate in solution.parameters.values()):
-        notes.append("Standard errors presume that parameters at a bound stay there.")
+        notes.append("Standard errors assume that parameters at a bound stay at the bound.")
     if solution.sensitivities.raised:
         ratio = number(float(np.max(solution.sensitivities.inflation)), 2)
         names = some_of(solution.sensitivities.raised, solution.sensitivities.names)
@@ -149,7 +149,7 @@ def _estimates(solution: Solution, verbose: bool) -> list[Section]:
         more = " and the effect of process noise" if chosen else ""
         notes.append(f"Standard errors from a block jackknife{more}, up to {ratio} times white-noise errors: {names}.")
     if "between" in table.head and table.rows:
-        notes.append("between: factor by which standard errors have to grow for the recordings to agree.")
+        notes.append("between: factor by which standard errors must increase for the recordings to agree.")
     return [*sections, ("", [*([table] if table.rows else []), *map(brief, notes)])]
 
 
@@ -216,7 +216,7 @@ def constraints(solution: Solution) -> Iterator[Block]:
     if rows:
         yield Table(("constraint", "declared at", "the data"), rows, left=(0, 1, 2))
     if any(one.active for one in solution.constraints.values()):
-        yield "Standard errors presume that those that hold are right."
+        yield "Standard errors assume that active constraints are correct."
 
 
 # --- what the data do not determine ---

@@ -22,15 +22,15 @@ _STATUS = {
 DYNAMICS = {
     "estimated": "estimated (process and measurement noise together with the parameters)",
     "hard": "deterministic dynamics (no process noise, all noise is measurement noise)",
-    "weight": "weighted (impulses of the motion against residuals of the sensors, as given)",
+    "weight": "weighted (given weight of the equations of motion against sensor residuals)",
 }
 """What each way to weight the equations of motion means."""
 HARD = "deterministic dynamics (no process noise, standard errors by a block jackknife)"
 """What they mean if they were chosen by the estimator."""
 FRICTION = {
-    "smooth": "smooth: dry friction changes its sign over a small range of slip rates, so that a stuck joint creeps",
-    "exact": "exact: a joint that dry friction holds does not move",
-    "mpcc": "mpcc: a joint that dry friction holds does not move, stated as complementarity",
+    "smooth": "smooth: dry friction changes its sign over a small range of slip rates, so that a sticking joint creeps",
+    "exact": "exact: a sticking joint does not move",
+    "mpcc": "mpcc: a sticking joint does not move, formulated by complementarity",
 }
 """What each form of dry friction means."""
 NO_FRICTION = "no joint has dry friction"

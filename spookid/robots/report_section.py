@@ -47,10 +47,10 @@ def section(result: Solution, file: str | None = None) -> list[Block | Tree]:
 
 def _compared(result: Solution, known: RobotFile, path: Path) -> RobotComparison:
     if not path.is_file():
-        raise ProblemError("it is not there; spookid report --robot FILE says where it is now")
+        raise ProblemError("the file does not exist; spookid report --robot FILE gives its new path")
     robot = reread(known, path)
     if hashlib.sha256(robot.source.document.content).hexdigest() != known.sha256:
-        raise ProblemError("it is another one than when the problem was solved; solve the problem again")
+        raise ProblemError("the file has changed since the problem was solved; solve the problem again")
     return robot.compare(result, problem=problem_of(result))
 
 

@@ -124,7 +124,7 @@ class Samples:
 
     def findings(self, now: float) -> tuple[Finding, ...]:
         """Findings about samples that are not used, and inputs without samples, at a time [s]."""
-        said = "input {!r} has no sample after {:.6g} s, and is held at that one: estimates since then depend on it"
+        said = "input {!r} has no sample after {:.6g} s, and keeps its last value, on which later estimates depend"
         stopped = self.inputs.stopped(now).items()
         held = (Finding("input.stopped", (name,), {"since": t}, said.format(name, t)) for name, t in stopped)
         return (*held, *self._left_out.findings)
@@ -209,7 +209,7 @@ _LATEST = 100
 _MUCH, _LITTLE = 0.1, 0.05
 """Shares from which it is reported, and below which it is reported no more."""
 _WHY = {
-    "late": "samples come after their step has left the window, and are left out: take a longer window",
+    "late": "samples arrive after their step has left the window, and are not used: choose a longer window",
     "crowded": (
         "more samples come between two steps than there is room for, and are left out: begin with a recording that has "
         "as many, or take a smaller step"

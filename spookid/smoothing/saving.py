@@ -77,7 +77,7 @@ def read(problem: Problem, path: str | os.PathLike[str]) -> Stream:
             if document[what] != own:
                 raise ProblemError(f"{path} is of {what} {document[what]!r}, and this is {own!r}; {_AGAIN}")
         if document["digest"] != _digest({name: array for name, array in arrays.items() if name != _DOCUMENT}):
-            raise ValueError("it is not as it was written")
+            raise ValueError("the content of the file has changed")
         problem = problem.with_(initial=document["guesses"])
         observed = msgspec.convert(document["observed"], tuple[Observed, ...])
         settings = settings_of(problem)

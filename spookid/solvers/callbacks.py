@@ -26,9 +26,9 @@ that are held were solved for before."""
 
 _ENDS = {
     "Solve_Succeeded": (Status.CONVERGED, "IPOPT's optimality test is met"),
-    "Solved_To_Acceptable_Level": (Status.STALLED, "IPOPT comes no nearer than its acceptable tolerance"),
+    "Solved_To_Acceptable_Level": (Status.STALLED, "IPOPT has reached only its acceptable tolerance"),
     "Maximum_Iterations_Exceeded": (Status.MAX_ITERATIONS, ""),
-    "Infeasible_Problem_Detected": (Status.STALLED, "IPOPT finds no point near by that satisfies the constraints"),
+    "Infeasible_Problem_Detected": (Status.STALLED, "IPOPT finds no near point that satisfies the constraints"),
     "Restoration_Failed": (Status.STALLED, "IPOPT's restoration of the constraints failed"),
     "Search_Direction_Becomes_Too_Small": (Status.STALLED, "IPOPT's steps have become too small"),
     "Diverging_Iterates": (Status.STALLED, "IPOPT's iterates diverge"),

@@ -314,7 +314,7 @@ class _Run:
         if self.loose:
             met = np.max(np.abs(self.program.violations(here.z)), initial=0.0) <= _LOOSE
             near = met and cosine <= _LOOSE and abs(before - cost) <= _LOOSE * cost
-            return (Status.CONVERGED, "near enough to a relaxed problem's solution") if near else None
+            return (Status.CONVERGED, "close enough to the solution of a relaxed problem") if near else None
         if cosine > _SMALL_COSINE or not self._settled(cost):
             return None
         if cosine <= settings.gradient_tolerance:

@@ -69,7 +69,7 @@ def bounded_step(
         return _constrained_step(matrix, gradient, lower, upper, linear)
     diagonal = matrix.diagonal()
     if not (diagonal > 0).all():
-        raise NotPositiveDefiniteError("a parameter has no curvature left")
+        raise NotPositiveDefiniteError("the data do not determine a parameter")
     scale = np.sqrt(diagonal)
     scaled = matrix / (scale[:, None] * scale)
     factor, failed = _dpotrf(scaled, lower=0, clean=1)

@@ -52,7 +52,7 @@ def restricted(problem: Transcription, stage: Stage, point: Point) -> Transcript
     """Problem of a stage, in which fixed unknowns are data with their values at ``point``; raises ValueError if nothing
     or only part of a rotation is free, or a factor does not exist."""
     if stage.moving is not None and not stage.moving:
-        raise ValueError("a stage moves no state; name coordinates that move")
+        raise ValueError("no state is free in a stage; name free coordinates")
     unknown = set(stage.factors) - {factor.name for factor in problem.factors}
     if unknown:
         raise ValueError(f"there is no factor {min(unknown)!r}")

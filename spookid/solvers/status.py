@@ -30,7 +30,7 @@ class Status(Enum):
 _ADVICE = {
     Status.CONVERGED: "A local minimum was found.",
     Status.MAX_ITERATIONS: (
-        "The iteration limit came before the minimum: raise max_iterations, or give better initial values."
+        "The iteration limit was reached before the minimum: raise max_iterations, or give better initial values."
     ),
     Status.STALLED: (
         "The fit stopped before a minimum: check units and signs, give other initial values, or look at what makes "

@@ -33,7 +33,7 @@ LEAST_BLOCK = 10
 
 AT_BOUND = "held at its bound"
 TIED = "the data determine it only together with {}, at a bound"
-NO_DIGITS = "rounding leaves nothing of its variance"
+NO_DIGITS = "its variance is below rounding errors"
 NO_FREEDOM = "no degrees of freedom are left to estimate the noise"
 NO_FACTOR = "the normal equations are singular at the solution"
 

@@ -172,9 +172,9 @@ class OneStep(StateScheme["_Rows"], Stepper):
     """True if joints hold exactly: then they do so in the first state, too. False for equations with compliance."""
     refuses: ClassVar[Mapping[str, str]] = {
         SWITCHED: NEEDS_JOINTS,
-        EXTRAPOLATED: "what its errors fall with is known to you alone",
-        DETERMINISTIC: "without estimates of continuous time errors of the step would decide between the two",
-        TURNS: "its joints hold by poses",
+        EXTRAPOLATED: "its order of convergence is unknown",
+        DETERMINISTIC: "without extrapolation to step zero, discretization errors would decide between both",
+        TURNS: "its joints are constraints on poses",
     }
 
     @abstractmethod

@@ -73,7 +73,7 @@ from spookid.transcription.factor import Factor, Group, Kind
 
 _SHIFT = 1e-10
 """Of the diagonal of GGᵀ, whose entries are of the order of 1."""
-_MASSES = "masses and damping would be wrong by more than their errors; use Variational()"
+_MASSES = "masses and damping would be biased by more than their standard errors; use Variational()"
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,9 @@ class Spook(StateScheme["SpookStep"], Stepper):
     refuses: ClassVar[dict[str, str]] = {
         HELD: _MASSES,
         SWITCHED: _MASSES,
-        EXTRAPOLATED: "its errors fall with h alone",
-        DETERMINISTIC: "its errors fall with h alone, and a choice between estimators would be one between these",
-        TURNS: "its joints hold by poses",
+        EXTRAPOLATED: "its errors are of first order in h",
+        DETERMINISTIC: "its errors are of first order in h, and would decide between the estimators",
+        TURNS: "its joints are constraints on poses",
     }
 
     @property

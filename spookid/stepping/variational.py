@@ -182,7 +182,7 @@ class Leapfrog(JointScheme["_Step"]):
 
     refuses: ClassVar[dict[str, str]] = {
         SWITCHED: NEEDS_JOINTS,
-        DETERMINISTIC: "rates before the first step are free, and deterministic dynamics would fit them alone",
+        DETERMINISTIC: "rates before the first step are free, and deterministic dynamics would fit only these",
     }
 
     def motion(self, model: Model) -> Manifold:

@@ -108,7 +108,7 @@ class Audit(Tabular):
             return f"no verdict: the fit with step {' and '.join(failed)} did not converge."
         coarse = [d for d in self.drifts if not d.fine]
         if not coarse:
-            bias = "its bias is less than a standard error in each parameter."
+            bias = "the bias of each parameter is less than its standard error."
             if self.corrected:
                 bias = "with half the step, no estimate of `solve` changes by a standard error."
             return f"the time step {self.steps[0]:g} s is fine enough: {bias}"

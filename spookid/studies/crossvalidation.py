@@ -267,7 +267,7 @@ def verdict(models: Sequence[CrossValidation]) -> str:
     settled = [model for model in models if model.converged]
     likely = [model for model in settled if not model.estimates_noise or math.isfinite(model.aic)]
     unknown = {m.name: f"{m.failures} of {m.fits} fits did not converge" for m in models if m not in settled}
-    blind = "its likelihood is not known; take smooth friction and backend lm, or give a state_weight"
+    blind = "its likelihood is unknown; use smooth friction and backend lm, or give a state_weight"
     unknown |= {model.name: blind for model in settled if model not in likely}
     texts = [_ordered(likely)] if likely else []
     return " ".join([*texts, *(f"No verdict on {name}: {why}." for name, why in unknown.items())])

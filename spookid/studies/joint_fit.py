@@ -143,11 +143,11 @@ def planned(source: Source, folder: Path, pool: WorkerPool) -> JointPlan:
         f"backend {backend!r}; take 'lm'": backend != "lm",
         f"friction {posed.friction!r}; take 'smooth'": not posed.rubs_smoothly,
         "state_weight inf; take estimator='hard'": posed.holds_dynamics,
-        "parameters that each recording has of its own; fit these recordings in one process": posed.parameter_set.own,
+        "parameters with a value per recording; fit these recordings in one process": posed.parameter_set.own,
         f"delays to estimate ({', '.join(free_delays(posed))}); fix them": free_delays(posed),
-        "losses that leave outliers alone; take loss='linear'": any(robust(c.loss) for c in posed.channels),
+        "robust losses; use loss='linear'": any(robust(c.loss) for c in posed.channels),
         "noise by StudentT or with jitter; fit it in one process": any(c.is_adjusted for c in posed.channels),
-        "a mechanism that only contacts hold; fit it in one process": stands_free(posed.model),
+        "a mechanism that is supported by contacts only; fit it in one process": stands_free(posed.model),
     }
     if refused := next((words for words, is_so in others.items() if is_so), None):
         raise ProblemError(

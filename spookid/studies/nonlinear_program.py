@@ -144,7 +144,7 @@ class NonlinearProgram:
             ProblemError: for a program that was loaded from a file: the mechanism is not in it.
         """
         if self._motion is None:
-            raise ProblemError("a loaded program has no mechanism; use states(x), or make it again by Problem.nlp")
+            raise ProblemError("a loaded program has no mechanism; use states(x), or a new program of Problem.nlp")
         return self._motion(np.asarray(ca.DM(x)).ravel())
 
     def save(self, path: str | os.PathLike[str]) -> Path:

@@ -25,8 +25,7 @@ from spookid.tables.table import Block, Table, Tabular, counted, number, supersc
 
 _COVERS = (
     "The draws cover the uncertainty of the estimates for this device, these recordings and this model. They do not "
-    "cover what differs between devices or what the model leaves out. Ranges of single parameters lose the "
-    "correlations."
+    "cover differences between devices, or errors of the model. Ranges of single parameters do not show correlations."
 )
 
 

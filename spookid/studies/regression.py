@@ -128,7 +128,7 @@ class Regression(Tabular):
             f"Regression of {self.problem} by {what}: {counted(len(self.names), kind)}, {how} filter with cutoff "
             f"{self.cutoff:g} Hz, condition number {written(self.condition, 3)}."
         )
-        remarks = ["Noise of positions and rates biases a regression; its standard errors know of efforts alone."]
+        remarks = ["Noise of positions and rates biases a regression; its standard errors include effort noise only."]
         remarks += [f"Held at their initial values: {', '.join(self.held)}."] if self.held else []
         return [title, Table(heads, rows, left=(3, 4)), left, *remarks]
 

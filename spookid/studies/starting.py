@@ -87,7 +87,7 @@ def _worse(point: SweepPoint, best: SweepPoint) -> str:
     """By how much a minimum is worse than the best one."""
     less = best.log_likelihood - point.log_likelihood
     if less <= _SAME:
-        return "It is as likely as the best, with other estimates: the data do not distinguish them."
+        return "This optimum is as likely as the best, with other estimates: the data do not distinguish both."
     if math.isfinite(less):
         return f"This is a local optimum: its log-likelihood is {number(less, 3)} below the best optimum."
     times = point.cost.total / max(best.cost.total, 1e-300)

@@ -130,7 +130,7 @@ def run_sweep(plan: Plan, store: Store | None, jobs: int | None, executor: Execu
         tasks = {i: (source, everything[i], near) for i, near in missing.items()}
         with closing(pool.answers(_work, tasks)) as answers:  # workers end at once if this does
             for i, found in answers:
-                died = "a worker process died, for want of memory perhaps"
+                died = "a worker process died; was memory short?"
                 point = failed(everything[i], died) if isinstance(found, Lost) else found
                 if store is not None:
                     store.put(point)

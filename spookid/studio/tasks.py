@@ -44,7 +44,7 @@ def _confine(folder: Path) -> None:
         if event == "open" and isinstance(arguments[0], (str, bytes, os.PathLike)):
             path = Path(os.fsdecode(arguments[0])).resolve()
             if not any(path.is_relative_to(home) for home in homes):
-                raise PermissionError(13, "it lies outside the folder of the studio", str(path))
+                raise PermissionError(13, "the file is outside the folder of the studio", str(path))
 
     sys.addaudithook(hook)
 

@@ -215,7 +215,7 @@ def test_a_solution_without_a_mechanism_or_parameters_has_a_page() -> None:
         ),
     )
     text = page(bare).text
-    assert "This folder does not hold the mechanism" in text
+    assert "does not contain the mechanism" in text
     assert "The problem has no parameters." in text
 
 

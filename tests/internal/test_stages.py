@@ -102,7 +102,7 @@ def test_a_fit_of_a_problem_in_stages_is_the_same_fit() -> None:
     ("stage", "sentence"),
     [
         (Stage(("nothing",)), "there is no factor 'nothing'"),
-        (Stage(("seen",), ()), "a stage moves no state; name coordinates that move"),
+        (Stage(("seen",), ()), "no state is free in a stage; name free coordinates"),
         (Stage(("seen",), (0, 1, 4)), "coordinates 0 to 3 form one rotation: select all of them or none"),
     ],
 )

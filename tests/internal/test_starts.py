@@ -173,7 +173,7 @@ def test_minima_are_told_apart_and_what_failed_is_named() -> None:
     assert [one.outcome for one in found] == ["converged"] * 3 + ["stalled", "failed"]
     assert found[0].message == Status.CONVERGED.advice
     assert found[1].message.endswith(
-        "It is as likely as the best, with other estimates: the data do not distinguish them."
+        "This optimum is as likely as the best, with other estimates: the data do not distinguish both."
     )
     assert found[2].message.endswith("This is a local optimum: its log-likelihood is 40.2 below the best optimum. odd")
     assert found[3].message == Status.STALLED.advice

@@ -260,7 +260,7 @@ def test_a_worker_that_dies_is_a_failure_of_its_points(here: Path) -> None:
             return future
 
     found = sweep("swing.py", {"step": [0.02, 0.04]}, executor=Dying(1), folder="out")
-    assert [point.message for point in found.points] == ["a worker process died, for want of memory perhaps"] * 2
+    assert [point.message for point in found.points] == ["a worker process died; was memory short?"] * 2
     assert not Path("out/points").exists()
 
 

@@ -207,7 +207,7 @@ def read_bag(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
     path = options.path
     highlevel, types = (library(f"rosbags.{name}", "rosbags", f"{path}: a bag") for name in ("highlevel", "typesys"))
     store = types.get_typestore(types.Stores.LATEST)  # for bags of ROS 2 that say nothing of their types
-    remedy = "mend a bag with: rosbag reindex (ROS 1) or ros2 bag reindex (ROS 2)"
+    remedy = "repair the bag with: rosbag reindex (ROS 1) or ros2 bag reindex (ROS 2)"
     of_ros1 = path.suffix == ".bag" and not path.is_dir()
     place = path if of_ros1 or path.is_dir() else path.parent  # a file may stand for its folder
     with reading(path, "ROS bag", remedy), bounded(place):
@@ -258,7 +258,7 @@ def read_mcap(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
     path = options.path
     mcap = library("mcap.reader", "mcap", f"{path}: an MCAP file")
     decoders: dict[int, Callable[[bytes], Any]] = {}
-    remedy = "write it anew, or mend it with: mcap recover"
+    remedy = "write the file again, or repair it with: mcap recover"
     with reading(path, "MCAP file", remedy), path.open("rb") as file, bounded(path):
         reader = mcap.make_reader(file, validate_crcs=True)
         channels = _channels(reader)
@@ -305,7 +305,7 @@ def read_ulog(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
     """Read the clocks of a ULog file, with signals such as ``sensor_combined/gyro_rad[0]``."""
     path = options.path
     pyulog = library("pyulog", "pyulog", f"{path}: a ULog file")
-    with reading(path, "ULog file", "copy it from the device anew"):
+    with reading(path, "ULog file", "copy the file from the device again"):
         with redirect_stdout(io.StringIO()):  # pyulog prints what it meets
             log = pyulog.ULog(str(path))
         note = f"{path} is damaged; what could be read of it was taken." if log.file_corruption else ""

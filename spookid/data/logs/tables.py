@@ -46,7 +46,7 @@ def read_npz(
             names = list(archive.files)
             sizes = {one.filename.removesuffix(".npy"): one.file_size for one in archive.zip.infolist()}
         except Exception as error:  # of a library, at bytes that may be anything
-            raise ValueError("it is no NumPy archive") from error
+            raise ValueError("the file is not a NumPy archive") from error
         found: dict[str, NDArray[Any]] = {}
         shape = None if like is None else _shape(archive, like)
         read = {name for name in names if wanted(name) and (not shape or _shape(archive, name) in (shape, None))}
@@ -363,9 +363,9 @@ except MemoryError:
         words = [sys.executable, "-c", code, str(path), f"{COPIES * most_bytes(path):.0f}"]
         ended = subprocess.run(words, capture_output=True, check=False).returncode
         if ended == 3:
-            raise ValueError("it declares more numbers than measurements compress to")
+            raise ValueError("the file declares more numbers than measurements can compress to")
         if not 0 <= ended < 256:  # by a signal; what ends by an exception raises it here, too
-            raise ValueError("lengths in it are wrong")
+            raise ValueError("lengths in the file are wrong")
 
 
 def _variables(variables: Mapping[str, Any], group: str) -> Iterator[tuple[str, Leaf]]:

@@ -99,6 +99,6 @@ class _Unpacking:
             one = begin()
             parts.append(self._spent(one.decompress(data, max_length=self._most() + 1)))
             if not one.eof:
-                raise EOFError("a compressed part breaks off")
+                raise EOFError("a compressed part is incomplete")
             data = one.unused_data or b""
         return b"".join(parts)
