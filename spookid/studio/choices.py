@@ -13,7 +13,7 @@ FRICTION = ("viscous and Coulomb", "viscous", "Coulomb", "viscous, Coulomb and S
 
 @dataclass(frozen=True)
 class Column:
-    """What a column of a log is."""
+    """Meaning of a column in a log."""
 
     role: str = ""
     joint: str = ""
@@ -25,7 +25,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen about a parameter; None is what the file says."""
+    """User's choice for a parameter; None keeps the value of the file."""
 
     guess: float | None = None
     prior: tuple[float, float] | None = None
@@ -37,7 +37,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Choices:
-    """All that goes into a problem file beside the robot and its logs."""
+    """All choices that are written to a problem file, besides the robot and its logs."""
 
     free: bool = False
     """True if the root of a robot moves freely."""
@@ -59,5 +59,5 @@ class Choices:
 
     @property
     def units(self) -> dict[str, str]:
-        """Units of columns that are not those of the log."""
+        """Units of columns that differ from those of the log."""
         return {name: one.unit for name, one in self.columns.items() if one.unit}

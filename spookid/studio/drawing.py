@@ -21,7 +21,7 @@ def _frame(facts: Mapping[str, Any]) -> Placement:
 
 
 class Kinematics:
-    """A robot's tree of joints, from the facts of its file: poses of all bodies at positions of its joints."""
+    """Kinematic tree of a robot, from the facts of its file: poses of all bodies for joint positions."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self._facts = facts
@@ -30,7 +30,7 @@ class Kinematics:
         self.values = {joint["name"]: min(max(0.0, joint["lower"]), joint["upper"]) for joint in self.movable}
 
     def poses(self, moved: str = "") -> dict[str, Placement]:
-        """Poses by body; loops are closed, as nearly as they can be, by the joints that were not ``moved``."""
+        """Poses by body; loops are closed as well as possible by the joints that were not ``moved``."""
         for name, tie in self.followers.items():
             if tie["leader"] in self.values and name in self.values:
                 self.values[name] = tie["ratio"] * self.values[tie["leader"]] + tie["offset"]
@@ -74,7 +74,7 @@ class Drawing(Kinematics):
         self.show()
 
     def show(self, moved: str = "") -> None:
-        """Draw it at its positions, after one joint was moved."""
+        """Draw the robot at its positions, after one joint was moved."""
         poses, turn, gap = self.poses(moved), np.array(self._facts["upright"]), np.full(3, np.nan)
 
         def placed(body: str, points: list[Any]) -> Array:

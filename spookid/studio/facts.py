@@ -36,7 +36,7 @@ def _plain(value: float) -> float | None:
 
 
 def of_recording(recording: Recording, notes: Sequence[str] = ()) -> Facts:
-    """Every signal as a series, and how often it was sampled."""
+    """Time series of every signal, and its sampling rate."""
     thinned = {name: plots.thinned(*finite_samples(recording, name)) for name in recording.signals}
     panels = [Panel([curve(*pair, name, BLUE)], name) for name, pair in thinned.items()]
     drawn = interactive.figure(panels, "Signals of the log", legend=False)
@@ -55,7 +55,7 @@ def _frame(own: Placement) -> Facts:
 
 
 def of_robot(robot: Robot) -> Facts:
-    """Bodies, joints and what closes loops, with numbers enough to draw and move it."""
+    """Bodies, joints and loops of a robot, with the numbers to draw and move it."""
     groups, described = robot.grouped, robot.description
     ends: dict[str, list[list[float]]] = {group.name: [] for group in groups.groups.values()}
     joints = list[Facts]()
@@ -114,7 +114,7 @@ def of_problem(problem: Problem) -> Facts:
 
 
 def of_finding(finding: Finding) -> Facts:
-    """A warning or question, and what it is about."""
+    """Warning or question, with its subject."""
     evidence = {name: value for name, value in finding.evidence.items() if isinstance(value, (str, float, list))}
     return {"code": finding.code, "severity": finding.severity, "text": brief(finding.text), "evidence": evidence}
 
@@ -123,7 +123,7 @@ def of_finding(finding: Finding) -> Facts:
 
 
 def of_solution(solution: Solution, coordinates: Collection[str] = ()) -> Facts:
-    """Verdict, warnings, estimates, residuals and motion; ``coordinates`` of inertias are the last of the table."""
+    """Verdict, warnings, estimates, residuals and motion; ``coordinates`` of inertias are last in the table."""
     summary = solution.summary()
     own = sorted(solution.parameters.values(), key=lambda one: one.name in coordinates)
     rows = [_row(one.name, one.brief, one) for one in own]

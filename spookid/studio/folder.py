@@ -18,7 +18,7 @@ PROBLEMS = (".py",)
 
 
 class Folder:
-    """Names in a folder as paths that are surely inside, whatever links there are."""
+    """Paths of names in a folder that are guaranteed to be inside, whatever links exist."""
 
     def __init__(self, root: Path) -> None:
         try:
@@ -31,19 +31,19 @@ class Folder:
         """Whose a name is that a session writes, by the name."""
 
     def path(self, name: str) -> Path:
-        """The file or folder of a name; raises ProblemError for one outside, also by way of a link."""
+        """Path of a file or folder name; raises ProblemError for a path outside the folder, also through links."""
         path = self.root / name
         if "\0" in name or not path.resolve().is_relative_to(self.root):
             raise ProblemError(f"{name!r} lies outside the folder of the studio; put the file into {self.root}")
         return path
 
     def listed(self, endings: Collection[str] | None = None) -> list[str]:
-        """Names of files with these endings, or of all that may hold logs."""
+        """Names of files with these extensions, or of all files that may contain logs."""
         own = (path for path in sorted(self.root.iterdir()) if path.resolve().is_relative_to(self.root))
         return [p.name for p in own if p.is_file() and not p.name.startswith(".") and _fits(p, endings)]
 
     def own(self, stem: str, ending: str, owner: str) -> Path:
-        """A path that a session may write again and again: of its own, or one that nobody has."""
+        """Path that a session may overwrite: its own file, or a new one."""
         for name in _numbered(stem, ending):
             path = self.path(name)
             if self._taken.get(name) == owner or not (os.path.lexists(path) or name in self._taken):
@@ -80,7 +80,7 @@ class Folder:
 
 
 def check_named(root: Path, path: Path, seen: set[Path] | None = None) -> None:
-    """Raise ProblemError if an XML file, or one that it includes, names a file outside of a folder: MuJoCo opens it."""
+    """Refuse an XML file that names, or includes one that names, a file outside a folder: MuJoCo would open it."""
     if path.suffix not in (".xml", ".mjcf"):
         return  # of the others Python opens the files
     seen = set() if seen is None else seen
@@ -102,7 +102,7 @@ def _fits(path: Path, endings: Collection[str] | None) -> bool:
 
 
 def sanitized(name: str) -> str:
-    """A plain file name out of whatever a browser says."""
+    """Safe file name from a name that a browser sent."""
     plain = re.sub(r"[^\w.\- ]", "_", name.replace("\\", "/").rpartition("/")[2]).strip(" .")
     stem, ending = os.path.splitext(plain)
     return f"{stem[:100] or 'file'}{ending[:16]}"

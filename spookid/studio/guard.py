@@ -15,7 +15,7 @@ _REFUSED = "Open the address that spookid studio printed: it has the token that 
 
 
 class Guard:
-    """An ASGI application in front of another one, which sees allowed requests and websockets only.
+    """ASGI application in front of another one, which passes only allowed requests and websockets.
 
     A request is allowed if its Host is this server (a rebound name of another site is not), its Origin, if it has one,
     is this server, too, and it brings the token: in the address at the first visit, from then on in a cookie.
@@ -45,7 +45,7 @@ class Guard:
         await answer(scope, receive, send)
 
     def session(self, cookies: Mapping[str, str]) -> str:
-        """Identity of a browser; empty before the first visit."""
+        """Identity of a browser; empty before its first visit."""
         return cookies.get(self._session, "")
 
     def _is_token(self, text: str) -> bool:

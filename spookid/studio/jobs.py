@@ -48,7 +48,7 @@ class Job:
         raise ProblemError(f"the process of task {self._task['task']!r} ended without an answer; was memory short?")
 
     def cancel(self) -> None:
-        """Ask it to end with the best that it has."""
+        """Ask the job to end with the best result so far."""
         if self._process is not None and self._process.stdin is not None and self._process.returncode is None:
             self._process.stdin.write(b"cancel\n")
 

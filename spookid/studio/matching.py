@@ -14,7 +14,7 @@ from spookid.studio.choices import ROLES, Choices, Column
 
 
 def read_with(path: Path, choices: Choices) -> Log:
-    """A log with the units that were chosen, and those that its columns name."""
+    """Log with the units that the user chose, and those in its column names."""
     log = opened(path)
     there = {*log.columns, log.time}
     chosen = {name: unit for name, unit in choices.units.items() if name in there}
@@ -22,7 +22,7 @@ def read_with(path: Path, choices: Choices) -> Log:
 
 
 def proposed(robot: Robot, choices: Choices, path: Path) -> tuple[Log, dict[str, Column]]:
-    """A log, and what its columns are: as chosen, or as their names say."""
+    """Log with the meaning of its columns: as chosen, or according to their names."""
     log, labels, described = read_with(path, choices), list(robot.freedoms), robot.description
     actuators, servos = (
         {one.name: one.joint for one in kind if one.joint in labels} for kind in (described.actuators, described.servos)
@@ -40,7 +40,7 @@ def proposed(robot: Robot, choices: Choices, path: Path) -> tuple[Log, dict[str,
 
 
 def readable(log: Log, columns: Mapping[str, Column]) -> tuple[Recording, dict[str, str]]:
-    """All columns that hold numbers as one recording, and why the others do not."""
+    """All numerical columns as one recording, and the reasons why others are not read."""
     names, bad = [name for name in columns if name != log.time or not log.has_times], dict[str, str]()
     try:
         return log.read(names, log.time), bad
@@ -56,7 +56,7 @@ def readable(log: Log, columns: Mapping[str, Column]) -> tuple[Recording, dict[s
 
 
 def matched_by(log: Log, columns: Mapping[str, Column]) -> Matched:
-    """Columns as the user has matched them; of efforts those of the kind that most joints have."""
+    """Columns as assigned by the user; of efforts, the kind that most joints have."""
     found: dict[str, dict[str, str]] = {}
     unused: dict[str, str] = {}
     for name, column in columns.items():

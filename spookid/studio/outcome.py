@@ -54,7 +54,7 @@ class RunStep(Step):
 
 
 class ResultsStep(Step):
-    """The answer, what it predicts, and what can be made of it."""
+    """Page with the result, its predictions, and its exports."""
 
     @ui.refreshable_method
     def content(self) -> None:

@@ -22,7 +22,7 @@ from spookid.studio.steps import DataStep, RobotStep
 
 
 def serve(folder: Path, port: int, say: Callable[[str], None]) -> None:
-    """Serve the page until the process is interrupted; ``say`` takes its address."""
+    """Serve the page until the process is interrupted; ``say`` receives its address."""
     place = Folder(folder)
     with (
         socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listening,
@@ -51,7 +51,7 @@ def serve(folder: Path, port: int, say: Callable[[str], None]) -> None:
 
 
 def show(session: Session) -> None:
-    """The page of a session; it follows what is done in other windows of the same browser, too."""
+    """Page of a session, which also follows changes in other windows of the same browser."""
     ui.add_css(
         """
         .nicegui-content { max-width: 1240px; margin: 0 auto; padding: 12px; gap: 8px; width: 100%; }

@@ -14,31 +14,31 @@ SMALL = "text-xs text-gray-600"
 
 
 def tagged(element: Any, key: str, name: str) -> Any:
-    """An element that programs find by a name, whatever characters that has."""
+    """Element that programs find by name, whatever characters the name has."""
     element.props[f"data-{key}"] = name
     return element
 
 
 def on_change(element: Any, then: Callable[..., Awaitable[None]]) -> Any:
-    """An element whose new values start some work."""
+    """Element whose new values start a task."""
     element.on_value_change(lambda event: then(event.value))
     return element
 
 
 def on_enter(element: Any, then: Callable[..., Awaitable[None]]) -> Any:
-    """A field whose new value starts some work once it is left."""
+    """Field whose new value starts a task when the field is left."""
     element.on("change", lambda: then(element.value))
     return element
 
 
 def button(text: str, key: str, work: Callable[..., Awaitable[None]], props: str = "outline") -> ui.button:
-    """A button that starts some work."""
+    """Button that starts a task."""
     made: ui.button = tagged(ui.button(text, on_click=work).props(props), "act", key)
     return made
 
 
 def fold(session: Session, title: str, key: str, unfolded: bool = False) -> ui.expansion:
-    """A part of a step that stays as the user has left it."""
+    """Expandable part of a page that stays as the user left it."""
     if unfolded and f"seen {key}" not in session.unfolded:
         session.unfolded |= {key, f"seen {key}"}
     made: ui.expansion = tagged(
@@ -49,7 +49,7 @@ def fold(session: Session, title: str, key: str, unfolded: bool = False) -> ui.e
 
 
 def findings(found: Sequence[dict[str, Any]]) -> None:
-    """Warnings and notes with their codes."""
+    """List of warnings and notes with their codes."""
     colours = {"error": "bg-red-100", "warning": "bg-amber-100", "note": "bg-gray-100"}
     for one in found:
         with ui.column().classes(f"{colours[one['severity']]} rounded p-2 gap-0 w-full"):
@@ -63,7 +63,7 @@ def figure(block: dict[str, Any]) -> None:
 
 
 def player(first: float, last: float, go: Callable[[float], None]) -> None:
-    """A slider over time that also runs by itself."""
+    """Time slider that can also run by itself."""
     with ui.row().classes("w-full items-center no-wrap"):
         slider = ui.slider(min=first, max=max(last, first + 1e-3), step=0.01, value=first)
         slider.on_value_change(lambda e: go(e.value))
@@ -78,7 +78,7 @@ def player(first: float, last: float, go: Callable[[float], None]) -> None:
 
 
 class Step:
-    """A panel of the page: ``content`` builds it, again and again."""
+    """Base class of the panels of the page: ``content`` builds the panel, again after each change."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -93,7 +93,7 @@ class Step:
         """Show what has changed while a fit runs."""
 
     def dropping(self, label: str, endings: Sequence[str] | None, then: Callable[[str], Awaitable[None]]) -> None:
-        """A place to drop files on; each is kept in the folder."""
+        """Area for dropping files; each file is stored in the folder."""
         session = self.session
 
         async def dropped(event: events.UploadEventArguments) -> None:

@@ -31,7 +31,7 @@ DIMENSIONS: dict[str, tuple[str, dict[str, float]]] = {
 
 
 class Session:
-    """What one browser works on. Steps whose contents have changed are counted in ``versions``."""
+    """Work of one browser. Steps whose content has changed are counted in ``versions``."""
 
     def __init__(self, folder: Folder, name: str) -> None:
         self.folder, self.name = folder, name
@@ -134,7 +134,7 @@ class Session:
 
     @property
     def times(self) -> set[str]:
-        """Columns with the times of logs."""
+        """Time columns of the logs."""
         return {read["time"] for read in self.read.values() if read["has_times"]}
 
     async def set_column(self, name: str, **changes: str) -> None:
@@ -166,7 +166,7 @@ class Session:
         await self._set_columns(columns)
 
     def about(self, question: dict[str, Any]) -> list[str]:
-        """Columns that a question is about: of a unit without signals those of times."""
+        """Columns to which a question refers: for a unit without signals, the time columns."""
         evidence = question["evidence"]
         return list(evidence.get("signals", sorted(self.times) if "unit" in evidence else []))
 

@@ -13,7 +13,7 @@ from spookid.studio.session import DIMENSIONS
 
 
 class RobotStep(Step):
-    """A file is dropped, chosen or written; it is drawn and moved."""
+    """Page on which a robot's file is dropped, chosen or written, drawn and moved."""
 
     @ui.refreshable_method
     def content(self) -> None:
@@ -103,7 +103,7 @@ class RobotStep(Step):
 
 
 class DataStep(Step):
-    """Step in which logs are dropped, their columns are matched to joints, and questions are answered."""
+    """Page on which logs are dropped, their columns are assigned to joints, and questions are answered."""
 
     @ui.refreshable_method
     def content(self) -> None:
@@ -165,7 +165,7 @@ class DataStep(Step):
                 self._questions(name)
 
     def live(self) -> None:
-        """The questions, which come while a user may be typing."""
+        """Update the questions, which may arrive while a user types."""
         self._questions.refresh()
 
     @ui.refreshable_method

@@ -63,7 +63,7 @@ def look_at_robot(task: Task, say: Say, cancelled: Event) -> Any:
 
 
 def read_log(task: Task, say: Say, cancelled: Event) -> Any:
-    """A log: its columns, what they probably are, and their series."""
+    """Read a log: its columns, their probable meaning, and their time series."""
     log, columns = matching.proposed(*_robot(task), Path(task["folder"], task["log"]))
     recording, left_out = matching.readable(log, columns)
     own = {
@@ -75,7 +75,7 @@ def read_log(task: Task, say: Say, cancelled: Event) -> Any:
 
 
 def write(task: Task, say: Say, cancelled: Event) -> Any:
-    """A problem file: a new one, an opened one with other choices, or one of friction laws; and what to say of it."""
+    """Write a problem file: a new one, an opened one with other choices, or one of friction laws; returns notes."""
     out, notices = Path(task["out"]), tuple[str, ...]()
     if task["source"] is None:
         text, notices = writing.new(*_robot(task), [Path(task["folder"], name) for name in task["logs"]], out)
@@ -88,7 +88,7 @@ def write(task: Task, say: Say, cancelled: Event) -> Any:
 
 
 def check(task: Task, say: Say, cancelled: Event) -> Any:
-    """Questions about a problem, and what the data will determine."""
+    """Return questions about a problem, and what the data will determine."""
     file = load_file(task["problem"])
     problem = next(iter(file.problems.values()))
     if not problem.recordings:
@@ -98,7 +98,7 @@ def check(task: Task, say: Say, cancelled: Event) -> Any:
 
 
 def solve(task: Task, say: Say, cancelled: Event) -> Any:
-    """A fit, as ``spookid solve`` makes it, with its folder of results."""
+    """Fit a problem as ``spookid solve`` does, with its result folder."""
     file, said = load_file(task["problem"]), [0.0]
     key, problem = next(iter(file.problems.items()))
     names = [parameter.name for parameter in problem.free]
@@ -118,7 +118,7 @@ def solve(task: Task, say: Say, cancelled: Event) -> Any:
 
 
 def predict(task: Task, say: Say, cancelled: Event) -> Any:
-    """A recording that was left out: efforts by inverse dynamics, or signals by a simulation with inputs alone."""
+    """Predict a recording that was not fitted: efforts by inverse dynamics, or signals by a simulation."""
     problem, solution = load_problem(task["problem"]), export.load_answer(task["out"], force=False)
     log = matching.read_with(Path(task["folder"], task["log"]), convert(task["choices"], Choices))
     recording = recording_of(log, None, problem)
@@ -133,7 +133,7 @@ def predict(task: Task, say: Say, cancelled: Event) -> Any:
 
 
 def compare(task: Task, say: Say, cancelled: Event) -> Any:
-    """Friction laws of one problem, from the smallest to the largest, in one table."""
+    """Compare friction laws for one problem, from the smallest to the largest, in one table."""
     return str(ladder(load_file(task["problem"]).problems))
 
 

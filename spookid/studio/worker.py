@@ -19,7 +19,7 @@ from spookid.kernels.single_thread import ONE_THREAD
 
 
 def main() -> None:
-    """Do the task that standard input holds."""
+    """Execute the task that is given on standard input."""
     os.environ.update(ONE_THREAD)  # before NumPy is loaded, as the command does: digits are the same
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # problem files may print

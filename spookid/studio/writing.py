@@ -30,7 +30,7 @@ _TITLE = "# --- chosen in spookid studio ---"
 
 
 def new(robot: Robot, choices: Choices, logs: Sequence[Path], out: Path) -> tuple[str, tuple[str, ...]]:
-    """The text of a problem file for a robot and its logs, and what to say of it."""
+    """Text of a problem file for a robot and its logs, with notes."""
     first, *others = [read_with(path, choices) for path in logs]
     gains = {joint: gain for joint, gain in choices.gains.items() if gain}
     made = scaffold(robot, first, out, "spookid studio", gains, matched_by(first, choices.columns))
@@ -42,7 +42,7 @@ def new(robot: Robot, choices: Choices, logs: Sequence[Path], out: Path) -> tupl
 
 
 def edited(text: str, choices: Choices, further: Sequence[str] = ()) -> str:
-    """A problem file with other choices about its parameters, and further recordings."""
+    """Problem file with other choices for its parameters, and further recordings."""
     text = text.partition(f"\n\n{_TITLE}")[0].rstrip("\n") + "\n"
     declared = set(parameters(text))
     text = _with_parameters(text, choices)
@@ -66,7 +66,7 @@ def edited(text: str, choices: Choices, further: Sequence[str] = ()) -> str:
 
 
 def parameters(text: str) -> dict[str, ast.Call]:
-    """Calls that declare parameters with a name and an initial value that the text shows, by name; of others none."""
+    """Calls in the text that declare a parameter by a literal name and initial value, by name."""
     found, counts = dict[str, ast.Call](), Counter[str]()
     for node in ast.walk(ast.parse(text)):
         match node:
@@ -141,6 +141,6 @@ def _laws(laws: Mapping[str, str], text: str) -> Iterator[str]:
 
 
 def ladder(text: str, name: str) -> str:
-    """A file of nested friction laws of one problem, for ``spookid ladder``; one recording is split into halves."""
+    """Problem file with nested friction laws, for ``spookid ladder``; a single recording is split into halves."""
     laws = Path(__file__).with_name("friction_laws.txt").read_text(encoding="utf-8")
     return text.rstrip("\n") + Template(laws).substitute(name=name)

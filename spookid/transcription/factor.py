@@ -21,7 +21,7 @@ ACTIVE = 1e-6  # an inequality whose row is smaller, in the row's own unit, is m
 
 
 class Group(Enum):
-    """Which part of the cost a factor's rows belong to."""
+    """Part of the cost to which a factor's equations belong."""
 
     STATE = "state"  # impulse residuals, weighted by κ
     OBSERVATION = "observation"  # observation residuals, weighted by 1/σ²
@@ -30,7 +30,7 @@ class Group(Enum):
 
 
 class Kind(Enum):
-    """What a solver does with a factor's rows."""
+    """Type of a factor's equations, which determines how a solver uses them."""
 
     SOFT = "soft"  # their squares are the cost
     HARD = "hard"  # they vanish at the solution
@@ -43,7 +43,7 @@ _OF_VARIABLES = ("inside", "ends", "wanted", "lower", "upper")  # fields of a bo
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """Piecewise laws: some rows hold inside, others at an end, and the wanted value decides which.
+    """Piecewise law: some equations hold inside the bounds, others at a bound, depending on the wanted value.
 
     A value in [−1, 1] with a slack in its normal cone is one: inside the slack is zero, at an end value − end is.
     Which rows hold is a code that solvers choose and keep while they take a step.
@@ -61,7 +61,7 @@ class Box:
 
     @classmethod
     def unit(cls, codes: ca.SX, slack: ca.SX, value: ca.SX) -> Box:
-        """Of values in [−1, 1] with slacks, (m,) each."""
+        """Values limited to [−1, 1] and the excess, (m,) each."""
         one = ca.SX.ones(codes.numel())
         of = tuple(range(codes.numel()))
         return cls(codes, slack, value - ca.sign(codes), of, value + slack, -one, one, True)
@@ -76,11 +76,11 @@ class Box:
 
     @property
     def expressions(self) -> list[ca.SX]:
-        """All that are of the variables."""
+        """All expressions of the law in the variables."""
         return [getattr(self, name) for name in _OF_VARIABLES]
 
     def rows(self) -> ca.SX:
-        """The residual: those that hold, (n,), or if there are corners those inside and then those at ends, (2 n,)."""
+        """Residual of the active equations, (n,); with corners, those inside, then those at bounds, (2 n,)."""
         codes = self.codes[list(self.of)]
         end, corner = ca.sign(codes), ca.fabs(codes) > 1
         if not self.corners:
@@ -90,22 +90,22 @@ class Box:
 
 @dataclass(frozen=True, eq=False)
 class Through:
-    """A residual written in a few quantities of the variables, by which its derivatives are chained: positions, rates
-    and accelerations at one time of unknowns at three."""
+    """Residual in a few quantities of the variables, through which derivatives are chained: positions, rates and
+    accelerations at one time, from unknowns at three times."""
 
     residual: ca.SX  # (rows,), in symbols of these quantities instead of the variables
     symbols: ca.SX  # (n,)
     values: ca.SX  # what they are in the variables, (n,)
 
     def settled(self, expression: ca.SX) -> ca.SX:
-        """An expression of the symbols in the variables."""
+        """Expression of the symbols as a function of the variables."""
         settled: ca.SX = ca.substitute(expression, self.symbols, self.values)
         return settled
 
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """A residual of the variables at steps k + offset, written in CasADi symbols."""
+    """Residual of the variables at steps k + offset, in CasADi symbols."""
 
     name: str
     group: Group
@@ -131,11 +131,11 @@ class Factor:
     through: Through | None = None  # the same residual in other quantities, if it is written in such
 
     def written_in(self, symbols: ca.SX, values: ca.SX) -> Factor:
-        """A factor of the variables from one of other quantities, through which its derivatives are chained."""
+        """Factor of the variables from a factor of other quantities, through which its derivatives are chained."""
         return replace(self.substituted(symbols, values), through=Through(self.residual, symbols, values))
 
     def substituted(self, old: ca.SX, new: ca.SX) -> Factor:
-        """With other expressions instead of symbols that are no variables."""
+        """Factor with other expressions in place of symbols that are not variables."""
         box, through = self.box, self.through
         parts = [self.residual, *(box.expressions if box else ()), *((through.residual,) if through else ())]
         residual, *rest = ca.substitute(parts, [old], [new])
@@ -152,12 +152,12 @@ class Factor:
         return max(self.variables)
 
     def count(self, steps: int) -> int:
-        """How often it stands on a horizon of ``steps`` steps."""
+        """Number of times that the factor applies on a horizon of ``steps`` steps."""
         return 1 if self.first_only else steps - self.reach
 
     @property
     def soft(self) -> bool:
-        """True if its rows are part of the cost."""
+        """True if the factor's residuals are part of the cost."""
         return self.kind is Kind.SOFT
 
     @property
@@ -167,11 +167,11 @@ class Factor:
 
     @property
     def pairs(self) -> bool:
-        """True if its rows are pairs."""
+        """True if the factor's equations are complementarity pairs."""
         return self.kind is Kind.PAIRS
 
     def at_solution(self) -> Factor:
-        """Return its equality constraints at a solution: the smaller member of each pair, and active inequalities."""
+        """Return the equality constraints at a solution: smaller members of pairs, and active inequalities."""
         if self.kind is Kind.INEQUALITY:
             active = ca.if_else(self.residual <= ACTIVE, self.residual, 0)
             return replace(self, residual=active, through=None, kind=Kind.HARD)
@@ -183,13 +183,13 @@ class Factor:
 
 
 def measured_noise(signal: str) -> str:
-    """The name of the noise of a measured signal, which no hinge or body has."""
+    """Name of the noise of a measured signal, different from names of hinges and bodies."""
     return f"measurement of {signal}"
 
 
 @dataclass(frozen=True, eq=False)
 class Constant:
-    """A setting that factors contain as a symbol, so that changing its number builds nothing anew."""
+    """Setting that factors contain as a symbol, so that a new number requires no new kernels."""
 
     symbol: ca.SX
     value: float
@@ -197,7 +197,7 @@ class Constant:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """One factor, linearized along one chain."""
+    """Linearization of one factor along one chain."""
 
     factor: Factor
     chain: int

@@ -25,7 +25,7 @@ Columns = tuple[int, Sequence[int]]  # offset of a step, and some of its tangent
 def augmented(
     factor: Factor, manifold: Manifold, parameters: ca.SX | None = None, only: Columns | None = None
 ) -> ca.SX:
-    """[∂r/∂δ of each step, or of some columns ``only``, ∂r/∂parameters if they are given, r], sparse."""
+    """Sparse matrix [∂r/∂δ of each step, or of some columns ``only``, ∂r/∂parameters if given, r]."""
     through, residual, rows = factor.through, factor.residual, len(factor.rows)
     written = residual if through is None else through.residual
     slopes = None if through is None else ca.jacobian(written, through.symbols)
@@ -45,7 +45,7 @@ def augmented(
 def augmented_pattern(
     factor: Factor, manifold: Manifold, parameters: ca.SX | None = None, only: Columns | None = None
 ) -> ca.Sparsity:
-    """Where ``augmented`` can differ from zero."""
+    """Sparsity pattern of ``augmented``."""
     parts = [
         (ca.DM(ca.jacobian_sparsity(factor.residual, x), 1.0) @ ca.DM(basis.sparsity(), 1.0)).sparsity()
         for x, basis in _directions(factor, manifold, only)
@@ -63,14 +63,14 @@ def _directions(factor: Factor, manifold: Manifold, only: Columns | None) -> lis
 
 
 def pulled_back(factor: Factor, manifold: Manifold, parameters: ca.SX, weights: ca.SX) -> ca.SX:
-    """The gradient of wᵀr in δ of each step and the parameters, (columns,), by reverse mode."""
+    """Gradient of wᵀr in δ of each step and the parameters, (columns,), by reverse mode."""
     sum_of_rows = ca.dot(weights, factor.residual)
     steps = [gradient(sum_of_rows, x, manifold) for x in factor.variables.values()]
     return ca.vertcat(*steps, ca.gradient(sum_of_rows, parameters))
 
 
 def contracted(factor: Factor, manifold: Manifold, parameters: ca.SX, weights: ca.SX) -> ca.SX:
-    """The gradient of Σ A_cr J_rc in δ of each step and the parameters, (columns + n_p,), J the Jacobian in δ."""
+    """Gradient of Σ A_cr J_rc in δ of each step and the parameters, (columns + n_p,), J the Jacobian in δ."""
     steps = [jacobian(factor.residual, x, manifold) for x in factor.variables.values()]
     whole = ca.cse(ca.dot(ca.horzcat(*steps), weights.T))
     slopes = [gradient(whole, x, manifold) for x in factor.variables.values()]
@@ -78,7 +78,7 @@ def contracted(factor: Factor, manifold: Manifold, parameters: ca.SX, weights: c
 
 
 def is_linear(factor: Factor, manifold: Manifold, constants: ca.SX, numbers: Sequence[float]) -> bool:
-    """True if the factor is linear in its private unknowns, flat ones, for these numbers of the constants."""
+    """True if the factor is linear in its private unknowns, without rotations, for these constants."""
     if factor.private is None:
         return True
     offset, columns = factor.private
@@ -93,7 +93,7 @@ _lock = RLock()  # of CasADi's expressions, which count who refers to them, and 
 
 @dataclass(frozen=True, eq=False)
 class FactorKernels:
-    """Kernels of factors, made when they are first needed. Arguments are those of the factors, then ``shared``."""
+    """Numerical kernels of factors, built at their first use. Arguments are those of the factors, then ``shared``."""
 
     manifold: Manifold
     factors: tuple[Factor, ...]
@@ -105,7 +105,7 @@ class FactorKernels:
     _spent: list[float] = field(default_factory=lambda: [0.0])
 
     def prepare(self, contractions: bool = False) -> None:
-        """Make all kernels that linearizing takes, and contractions if they are wanted."""
+        """Build all kernels for linearization, and for contractions if requested."""
         for factor in self.factors:
             _ = self.residual(factor), self.jacobian(factor)
             if factor in self.local:
@@ -118,17 +118,17 @@ class FactorKernels:
 
     @property
     def seconds(self) -> float:
-        """Time spent on making kernels [s]."""
+        """Time spent on building kernels [s]."""
         return self._spent[0]
 
     @property
     def mover(self) -> Kernel:
-        """States (ambient,) moved by tangent steps."""
+        """Kernel that moves states (ambient,) by tangent steps."""
         return self._kernel("retract", None, self.manifold.retract, (self.manifold.ambient, self.manifold.tangent))
 
     @property
     def continued(self) -> Kernel:
-        """The state that follows two, the later of them given first, if the next difference is as the last."""
+        """Kernel of the state that follows two others, the later given first, with an equal difference."""
 
         def after(last: ca.SX, before: ca.SX) -> ca.SX:
             return self.manifold.retract(last, self.manifold.difference(last, before))
@@ -140,37 +140,37 @@ class FactorKernels:
         return self._kernel("residual", factor, lambda: factor.residual)
 
     def local_rows(self, factor: Factor) -> Kernel:
-        """Transposed Jacobians of a local factor in the visible columns (and parameters that move it); the residual."""
+        """Kernel of a local factor: transposed Jacobians in the visible columns (and parameters), and the residual."""
         border = self.shared[0] if self.drags else None
         return self._sparse("local", factor, border, (0, self.visible))
 
     def private_rows(self, factor: Factor) -> Kernel:
-        """Transposed Jacobians of a factor in its private unknowns, then the residual."""
+        """Kernel of a factor: transposed Jacobians in its private unknowns, and the residual."""
         return self._sparse("private", factor, None, factor.private or (0, ()))
 
     def jacobian(self, factor: Factor) -> Kernel:
-        """Transposed Jacobians in the tangents of all its steps and the parameters, then the residual."""
+        """Kernel of transposed Jacobians in the tangents of all its steps and the parameters, and the residual."""
         return self._sparse("jacobian", factor, self.shared[0], None)
 
     def adjoint(self, factor: Factor) -> Kernel:
-        """Jᵀw of a soft factor; behind its own stepwise arguments the weights w."""
+        """Kernel of Jᵀw of a soft factor; the weights w follow its arguments per step."""
         make = partial(pulled_back, factor, self.manifold, self.shared[0])
         return self._kernel("adjoint", factor, make, (len(factor.rows),))
 
     def contraction(self, factor: Factor) -> Kernel:
-        """Gradient of Σ A_cr J_rc in all tangents and parameters; behind the stepwise arguments A, (columns, rows)."""
+        """Gradient of Σ A_cr J_rc in all tangents and parameters; A, (columns, rows), follows arguments per step."""
         rows, columns = len(factor.rows), len(factor.variables) * self.manifold.tangent
         make = partial(contracted, factor, self.manifold, self.shared[0])
         return self._kernel("contracted", factor, lambda A: make(ca.reshape(A, rows, columns).T), (rows * columns,))
 
     def box(self, factor: Factor) -> Kernel:
-        """What is wanted, and between which ends, of a factor with a box law."""
+        """Kernel of a factor with a box law: wanted value, and its bounds."""
         box = factor.box
         assert box is not None
         return self._kernel("box", factor, lambda: ca.vertcat(box.wanted, box.lower, box.upper))
 
     def curvature(self, factor: Factor) -> Kernel:
-        """Second derivatives of wᵀr along x ⊞ δ; behind its own stepwise arguments the weights w."""
+        """Kernel of second derivatives of wᵀr along x ⊞ δ; the weights w follow the arguments per step."""
 
         def hessian(weights: ca.SX) -> ca.SX:
             slope = pulled_back(factor, self.manifold, self.shared[0], weights)
@@ -246,7 +246,7 @@ class FactorKernels:
 
     @cached_property
     def expressions(self) -> list[bytes]:
-        """The factors and the space of their variables, as they are written down."""
+        """Factors and the manifold of their variables, as symbolic expressions."""
         roles = repr([(f.kind.value, f.first_only, f.private) for f in self.factors]).encode()
         return [*self._expressions.values(), self._space, roles]
 

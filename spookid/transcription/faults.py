@@ -16,7 +16,7 @@ from spookid.transcription.transcription import Point, Transcription
 
 
 def fault(problem: Transcription, point: Point, derivatives: bool = True) -> str:
-    """The first residual along a recording that is not finite, or else the first derivative, and why; empty if all are.
+    """First residual along a recording, or else first derivative, that is not finite, and why; empty if all are.
 
     Derivatives are made anew and evaluated without compiled code: they are for solves that cannot continue.
     """
@@ -25,7 +25,7 @@ def fault(problem: Transcription, point: Point, derivatives: bool = True) -> str
 
 
 def because(said: str, problem: Transcription, here: Point, ahead: Point | None = None) -> str:
-    """What a solver says of its end, with the fault that it is for if there is one: here, or where its steps lead."""
+    """Message of a solver about its end, with the reason if something is not finite: here, or where its steps lead."""
     if ahead is not None and (found := fault(problem, ahead, derivatives=False)):
         return f"{said}, for steps lead to where something is not finite: {found}"
     return f"{said}: {found}" if (found := fault(problem, here)) else said

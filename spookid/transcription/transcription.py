@@ -55,7 +55,7 @@ class Point:
 
 
 class Transcription:
-    """A sparse nonlinear least-squares problem: factors repeated along chains that share the parameters."""
+    """Sparse nonlinear least-squares problem: factors along chains of steps that share the parameters."""
 
     def __init__(
         self,
@@ -103,14 +103,14 @@ class Transcription:
         return frozenset(f.name for f in self.factors if f.private and is_linear(f, self.manifold, *fixed))
 
     def with_factors(self, factors: Sequence[Factor]) -> Transcription:
-        """The same with other factors; itself if they are the same."""
+        """Same problem with other factors; unchanged if these are the same."""
         if all(a is b for a, b in zip(self.factors, factors, strict=True)):
             return self
         other = self.shared[0], self.given, self.names, self.lower, self.upper, self.magnitudes, self.chains
         return Transcription(self.manifold, factors, *other, self.choice, self.charts, self.constraints)
 
     def with_chains(self, chains: Sequence[Chain]) -> Transcription:
-        """The same with other data along its chains; nothing is built anew."""
+        """Same problem with other data along its chains; no kernel is rebuilt."""
         other = self._with(chains=tuple(chains))
         vars(other).pop("rows", None)  # what was counted along other chains
         vars(other).pop("shared_by_chains", None)
@@ -119,11 +119,11 @@ class Transcription:
     def with_sizes(
         self, magnitudes: Array, charts: Sequence[Chart], constraints: ParameterConstraints | None
     ) -> Transcription:
-        """The same with other sizes of the parameters, and what follows from them; nothing is built anew."""
+        """Same problem with other magnitudes of the parameters; no kernel is rebuilt."""
         return self._with(magnitudes=magnitudes, charts=tuple(charts), constraints=constraints)
 
     def with_numbers(self, constants: Array) -> Transcription:
-        """The same with other numbers of the constants, in their order; nothing is built anew."""
+        """Same problem with other numbers of the constants, in their order; no kernel is rebuilt."""
         pairs = zip(self.given, constants.tolist(), strict=True)
         given = tuple(Constant(given.symbol, value) for given, value in pairs)
         return self._with(constants=contiguous(constants), given=given)
@@ -134,23 +134,23 @@ class Transcription:
         return other
 
     def numbers(self, chain: int) -> Array:
-        """Of the constants and of a chain's choice."""
+        """Numbers of the constants and of a chain's selector."""
         choice = self.chains[chain].choice
         return np.concatenate([self.constants, choice]) if choice.size else self.constants
 
     def held_at(self, parameters: Array, some: Sequence[int] | slice = slice(None)) -> Transcription:
-        """The same with parameters held at these numbers (n_p,): all, or those of some places."""
+        """Same problem with parameters fixed at these values (n_p,): all, or those at some indices."""
         lower, upper = self.lower.copy(), self.upper.copy()
         lower[some] = upper[some] = parameters[some]
         constraints = None if np.array_equal(lower, upper) else self.constraints
         return self._with(lower=lower, upper=upper, constraints=constraints)
 
     def linear_constraints(self, parameters: Array) -> LinearConstraints | None:
-        """What the constraints between parameters ask of a step from here, to first order; None if there are none."""
+        """Linearized constraints between parameters on a step from here; None if there are none."""
         return None if self.constraints is None else self.constraints.linearized(parameters)
 
     def free_directions(self, parameters: Array, unequal: bool = True) -> FreeDirections:
-        """In which they can move, at a bound and along the constraints that hold."""
+        """Free directions of the parameters, at bounds and along active constraints."""
         held = (parameters <= self.lower) | (parameters >= self.upper)
         held = held if unequal else np.zeros_like(held)
         if self.constraints is None:
@@ -161,15 +161,15 @@ class Transcription:
 
     @property
     def motion(self) -> Factor:
-        """The factor of the impulses that the motion needs in addition."""
+        """Factor of the impulse residuals of the motion."""
         return next(factor for factor in self.factors if factor.motion)
 
     def at_solution(self) -> Transcription:
-        """Return it with pairs and inequalities as the equality constraints that they are at a solution."""
+        """Return the problem with pairs and inequalities replaced by their equality constraints at a solution."""
         return self.with_factors([factor.at_solution() for factor in self.factors])
 
     def pattern(self, factor: Factor, chain: int) -> NDArray[np.bool_]:
-        """True where ∂residual/∂(tangent of each step, parameters) can differ from zero, (rows, columns)."""
+        """Sparsity pattern of ∂residual/∂(tangent of each step, parameters), (rows, columns)."""
         place = factor, self.chains[chain].choice.tobytes()
         if place in self._patterns:
             return self._patterns[place]
@@ -185,7 +185,7 @@ class Transcription:
     def residuals(
         self, point: Point, known: Sequence[Mapping[str, Array]] = (), pool: ThreadPool = SERIAL
     ) -> list[list[Array]]:
-        """Whitened residuals, per chain and factor, each (count, rows); ``known`` are those of some, by their names."""
+        """Whitened residuals, per chain and factor, each (count, rows); ``known`` are given ones, by name."""
 
         def of(c: int) -> list[Array]:
             there, found = known[c] if known else {}, []
@@ -200,7 +200,7 @@ class Transcription:
         return pool.map(of, range(len(self.chains)))
 
     def boxed(self, factor: Factor, point: Point, chain: int) -> tuple[Array, Array, Array]:
-        """What is wanted, and the lower and upper ends, of a factor with a box law, each (count, m)."""
+        """Wanted value, and lower and upper bounds, of a factor with a box law, (count, m) each."""
         assert factor.box is not None
         stepwise, shared = self.arguments(factor, chain, point)
         out = np.empty((len(stepwise[0]), 3 * factor.box.codes.numel()))
@@ -208,26 +208,26 @@ class Transcription:
         return wanted, lower, upper
 
     def linearize(self, point: Point, chain: int) -> list[Block]:
-        """Residuals and exact tangent-space Jacobians of one chain, one block a factor."""
+        """Residuals and exact tangent-space Jacobians of one chain, one block per factor."""
         return [self.linearize_factor(f, point, chain) for f in self.factors]
 
     def linearize_factor(self, factor: Factor, point: Point, chain: int) -> Block:
-        """One factor's residuals and exact tangent-space Jacobians along one chain."""
+        """Residuals and exact tangent-space Jacobians of one factor along one chain."""
         return Block(factor, chain, self.jacobian(factor, point, chain)(slice(None)))
 
     def jacobian(self, factor: Factor, point: Point, chain: int) -> Call:
-        """What gives ``Block.matrix``, at any steps."""
+        """Function that computes ``Block.matrix`` at any steps."""
         return self.call(self.kernels.jacobian(factor), factor, point, chain, self._columns(factor) + 1)
 
     def pull_back(self, factor: Factor, point: Point, chain: int, weights: Array) -> Array:
-        """Jᵀw of a soft factor at each step, (count, columns), for weights w (count, rows), without J."""
+        """Product Jᵀw of a soft factor at each step, (count, columns), for weights w (count, rows), without J."""
         stepwise, shared = self.arguments(factor, chain, point)
         buffer = np.empty((len(weights), self._columns(factor)))
         return self.kernels.adjoint(factor)([*stepwise, contiguous(weights)], shared, buffer)
 
     def contract(self, factor: Factor, point: Point, chain: int, weights: Array) -> Array:
-        """The gradient of Σ A_cr J_rc at each step in the tangents of its variables and the parameters,
-        (count, columns), for weights A (count, columns of the states, rows) of the Jacobian J in the states."""
+        """Gradient of Σ A_cr J_rc at each step in the tangents of its variables and the parameters, (count, columns),
+        for weights A (count, columns of the states, rows) of the Jacobian J in the states."""
         stepwise, shared = self.arguments(factor, chain, point)
         buffer = np.empty((len(weights), self._columns(factor)))
         flat = contiguous(weights).reshape(len(weights), -1)
@@ -243,12 +243,12 @@ class Transcription:
         return self.call(self.kernels.local_rows(factor), factor, point, chain, columns)
 
     def private_rows(self, factor: Factor, point: Point, chain: int) -> Call:
-        """Transposed Jacobians of a factor in its private unknowns, then the residual, (columns + 1, rows) a step."""
+        """Transposed Jacobians of a factor in its private unknowns, and the residual, (columns + 1, rows) per step."""
         columns = 0 if factor.private is None else len(factor.private[1])
         return self.call(self.kernels.private_rows(factor), factor, point, chain, columns + 1)
 
     def call(self, kernel: Kernel, factor: Factor, point: Point, chain: int, columns: int) -> Call:
-        """A kernel of a factor with its arguments along a chain; its result has so many columns."""
+        """Result of a factor's kernel along a chain, with so many columns."""
         return Call(kernel, *self.arguments(factor, chain, point), (columns, len(factor.rows)))
 
     def curvature(self, factor: Factor, point: Point, chain: int, weights: Array, steps: slice = slice(None)) -> Array:
@@ -264,12 +264,12 @@ class Transcription:
         return self.kernels.curvature(factor)([*here, contiguous(weights)], shared, buffer)
 
     def symbols(self, factor: Factor) -> list[ca.SX]:
-        """Of what ``arguments`` gives, (n,) each."""
+        """Symbols of the values that ``arguments`` returns, (n,) each."""
         codes = [] if factor.box is None else [factor.box.codes]
         return [*factor.variables.values(), factor.data, *codes, *self.shared]
 
     def arguments(self, factor: Factor, chain: int, point: Point) -> tuple[list[Array], list[Array]]:
-        """What a factor's kernels take along a chain: at each step, and at all of them."""
+        """Arguments of a factor's kernels along a chain: per step, and for all steps."""
         count = factor.count(self.chains[chain].steps)
         states = [point.states[chain][offset : offset + count] for offset in factor.variables]
         data = self.chains[chain].data.get(factor.name)
@@ -289,13 +289,13 @@ class Transcription:
         return totals
 
     def retract(self, point: Point, steps: Sequence[Array], parameters: Array) -> Point:
-        """The point moved by tangent steps (N, tangent) and a step (n_p,) of the parameters, kept in their bounds."""
+        """Point after tangent steps (N, tangent) and a step (n_p,) of the parameters, kept in their bounds."""
         states = tuple(self.moved(x, delta) for x, delta in zip(point.states, steps, strict=True))
         return Point(states, self.stepped(point.parameters, parameters), point.codes)
 
     def stepped(self, parameters: Array, step: Array) -> Array:
-        """Parameters after a step (n_p,), kept in their bounds and on their constraints; NaN if a step leads to where
-        nothing near satisfies these."""
+        """Parameters after a step (n_p,), projected to their bounds and constraints; NaN if no near point satisfies
+        these."""
         moved = np.clip(parameters + step, self.lower, self.upper)
         for chart in self.charts:
             moved = np.clip(chart.moved(parameters, moved), self.lower, self.upper)
@@ -305,7 +305,7 @@ class Transcription:
         return np.full_like(moved, np.nan) if restored is None else restored
 
     def moved(self, states: Array, steps: Array) -> Array:
-        """States (n, ambient) moved by tangent steps (n, tangent)."""
+        """States (n, ambient) after tangent steps (n, tangent)."""
         return self.kernels.mover([states, contiguous(steps)], [], np.empty_like(states))
 
     @cached_property
@@ -322,17 +322,17 @@ class Transcription:
 
     @property
     def has_density(self) -> bool:
-        """True if some row is a density of the newest state; False where all efforts are measured."""
+        """True if some equation is a probability density of the newest state; False if all efforts are measured."""
         return any(factor.density for factor in self.factors)
 
     @property
     def unknowns(self) -> int:
-        """Tangent dimension of all states and parameters together."""
+        """Total tangent dimension of all states and parameters."""
         return sum(chain.steps for chain in self.chains) * self.manifold.tangent + len(self.names)
 
     @cached_property
     def rows(self) -> int:
-        """Number of residual rows that have data."""
+        """Number of residuals that have data."""
         return sum(
             factor.count(chain.steps) * len(factor.rows) - int(np.sum(chain.missing.get(factor.name, 0)))
             for chain in self.chains
@@ -341,7 +341,7 @@ class Transcription:
 
     @property
     def nonzeros(self) -> int:
-        """Structural nonzeros of the whole Jacobian."""
+        """Number of structural nonzeros in the whole Jacobian."""
         return sum(
             f.count(chain.steps) * int(np.sum(self.pattern(f, c if self.choice.numel() else 0)))
             for f in self.factors
@@ -349,7 +349,7 @@ class Transcription:
         )
 
     def provenance(self, chain: int, factor: Factor, index: int) -> str:
-        """Where row ``index`` of a factor's raveled residual comes from: recording, step and constraint."""
+        """Origin of the entry ``index`` of a factor's raveled residual: recording, step and constraint."""
         step, row = divmod(index, len(factor.rows))
         # A factor of two steps speaks of the one it ends at, one of three of the middle one.
         return f"{self.chains[chain].at(step + (factor.reach + 1) // 2)}: {factor.rows[row]}"
