@@ -254,7 +254,7 @@ _ROBOT = {
 }
 _LOG = {
     "--topics": flag(
-        "topics of a bag, MCAP or ULog file to read, where several have the same joints", "TOPIC", default=[], **SEVERAL
+        "topics of a bag, MCAP, ULog or WPILib file, where several have the same joints", "TOPIC", default=[], **SEVERAL
     ),
     "--units": flag(
         "units of columns that are not in SI with angles in rad, such as t=ms q1=deg, as pint writes them",

@@ -22,13 +22,17 @@ _METHODS = {
     "from_mcap": (".mcap",),
     "from_rosbag": (".bag", ".db3"),
     "from_ulog": (".ulg", ".ulog"),
+    "from_json": (".json", ".jsonl", ".ndjson"),
+    "from_wpilog": (".wpilog",),
 }
 _ENDINGS = {ending: method for method, endings in _METHODS.items() for ending in endings}
 
 
 def method_for(path: Path) -> str | None:
     """Name of the method that reads a file, by its ending; None if there is none."""
-    return "from_rosbag" if path.is_dir() else _ENDINGS.get(path.suffix.lower())
+    if path.is_dir():
+        return "from_lerobot" if (path / "meta" / "info.json").is_file() else "from_rosbag"
+    return _ENDINGS.get(path.suffix.lower())
 
 
 class Readable:
@@ -44,8 +48,8 @@ class Readable:
     @classmethod
     @checked
     def from_file(cls, path: AnyPath, **options: Any) -> Self:
-        """Read a file by its ending: .csv, .tsv, .txt, .npz, .mat, .parquet, .h5, .hdf5, .mcap, .bag, .db3, .ulg, or
-        the folder of a ROS 2 bag.
+        """Read a file by its ending: .csv, .tsv, .txt, .npz, .mat, .parquet, .h5, .hdf5, .mcap, .bag, .db3, .ulg,
+        .json, .wpilog, or the folder of a ROS 2 bag or of a LeRobot dataset.
 
         `options` are those of the method for that format, such as `from_csv`. Raises `ProblemError` as that does, for
         another ending, and for an option that the format does not have.
@@ -292,6 +296,79 @@ class Readable:
 
         options = Options.of(path, name, signals, units)
         clocks = read_ulog(options, Topics.of(options.path, topics, "log"), from_zero)
+        return cls._of(clocks, options, closed_loop)
+
+    @classmethod
+    @checked
+    def from_json(
+        cls,
+        path: AnyPath,
+        *,
+        time: str = "t",
+        signals: Iterable[str] | None = None,
+        name: str | None = None,
+        times: Mapping[str, str] | None = None,
+        closed_loop: bool | None = None,
+        units: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Read lists of numbers, or a list of records, from JSON; .jsonl and .ndjson have a record in each line.
+
+        Signals are named by their paths: ``arm/q``, and of lists in records ``q[0]``, ``q[1]``. If records are the
+        only list in the file, their names alone are taken. A number beside the lists is the same for all samples.
+        """
+        from spookid.data.logs.datasets import read_json
+
+        options = Options.of(path, name, signals, units, times)
+        return cls._of(read_json(options, time), options, closed_loop)
+
+    @classmethod
+    @checked
+    def from_lerobot(
+        cls,
+        path: AnyPath,
+        *,
+        episode: int | None = None,
+        signals: Iterable[str] | None = None,
+        name: str | None = None,
+        closed_loop: bool | None = None,
+        units: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Read an episode of a LeRobot dataset of version 2 or 3, the first if None; needs pyarrow.
+
+        `path` is the folder with ``meta/info.json``, whose names of motors name the signals:
+        ``observation.state/elbow_flex``, ``action/elbow_flex``. `signals` and `units` take the name of an array for all
+        its entries: ``units={"observation.state": "deg", "action": "deg"}``. Times are frames by their rate.
+        """
+        from spookid.data.logs.datasets import read_lerobot
+
+        clocks, options = read_lerobot(
+            Options.of(path, name or f"{Path(path).name}-{episode or 0}", signals, units), episode
+        )
+        return cls._of(clocks, options, closed_loop)
+
+    @classmethod
+    @checked
+    def from_wpilog(
+        cls,
+        path: AnyPath,
+        *,
+        topics: Iterable[str] | Mapping[str, str] | None = None,
+        signals: Iterable[str] | None = None,
+        name: str | None = None,
+        closed_loop: bool | None = None,
+        units: Mapping[str, str] | None = None,
+        from_zero: bool = True,
+    ) -> Self:
+        """Read a data log of WPILib.
+
+        Entries of numbers are signals: ``drive/position``, and of arrays ``drive/states[0]``. `topics` chooses entries,
+        as with `from_rosbag`. Times count from the first sample, or as the robot does without `from_zero`.
+        """
+        from spookid.data.logs.messages import Topics
+        from spookid.data.logs.wpilog import read_wpilog
+
+        options = Options.of(path, name, signals, units)
+        clocks = read_wpilog(options, Topics.of(options.path, topics, "log"), from_zero)
         return cls._of(clocks, options, closed_loop)
 
     @classmethod
