@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from spookid.argument_checks import checked
 from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.mechanics.servo import Servo
-from spookid.parameter import substitute
+from spookid.parameter import is_zero, substitute
 from spookid.results import folders
 from spookid.results.result import Solution
 from spookid.robots.markup import Document, Edit
@@ -63,6 +65,13 @@ class ServoActuator:
     """Dry friction of the joint that no effort changes [N m]."""
     left_out: tuple[str, ...] = ()
     """What simulators have no place for."""
+    in_mjcf: tuple[str, ...] = ()
+    """What of this the installed version of MuJoCo has a place for."""
+    inputs: str = ""
+    """Inputs of a ``<pid>`` of MuJoCo, in the order of its controls; empty: the command alone."""
+    motor: tuple[float, ...] = ()
+    """Torque constant [N m/A], resistance [Ω], largest voltage [V], effort [N m] and current [A] of a ``<dcmotor>`` of
+    MuJoCo, 0 without a limit; empty of other actuators."""
 
     def bias_terms(self) -> tuple[float, float, float]:
         """Bias terms b of the effort k_p u + b_0 + b_1 q + b_2 s."""
@@ -80,14 +89,21 @@ class ServoActuator:
         """
         constant, of_position, of_rate = self.bias_terms()
         values = {"name": name or self.joint, "joint": self.joint}
-        if self.mode == "position" and constant == 0:
-            tag, own = "position", {"kp": self.kp, "kv": -of_rate}
+        if self.motor:
+            constant, resistance, voltage, *limits = self.motor
+            tag, values["motorconst"], values["resistance"] = "dcmotor", _text(constant), _text(resistance)
+            gains = (self.kp, 0, self.back_emf - of_rate, 0, 0, voltage)
+            values |= {"input": "pos", "controller": " ".join(map(_text, gains))}
+            values["saturation"] = " ".join(map(_text, (*limits, 0)))
+        elif self.mode == "position" and constant == 0:
+            tag, own = "pid" if self.inputs else "position", {"kp": self.kp, "kv": -of_rate}
             values |= {key: _text(value) for key, value in own.items()}
+            values |= {"input": self.inputs} if self.inputs else {}
         else:
             tag = "general"
             values |= {"gaintype": "fixed", "gainprm": _text(self.kp), "biastype": "affine"}
             values["biasprm"] = " ".join(map(_text, (constant, of_position, of_rate)))
-        if math.isfinite(self.limit):
+        if math.isfinite(self.limit) and not self.motor:
             values["forcerange"] = f"{_text(-self.limit)} {_text(self.limit)}"
         if self.delay > 0:
             values |= {"delay": _text(self.delay), "nsample": str(math.ceil(self.delay / timestep) + 1)}
@@ -154,7 +170,9 @@ def _actuator(
 
     own, roles = {name: at(value) for name, value in servo.values.items()}, servo.roles
     gain = _signal(problem, roles["gain"], signals, True) if "gain" in roles else 1.0
-    left_out = [f"signal {roles[role]!r}, the {role}" for role in ("command_rate", "feedforward") if role in roles]
+    left_out = [f"signal {roles[role]!r}, the {role}" for role in _MORE if role in roles]
+    inputs = _inputs(servo, own)
+    in_mjcf, motor = left_out[:] if inputs else [], tuple[float, ...]()
     limits, unit, back_emf, free_speed = [math.inf], 1.0, 0.0, math.inf
     if servo.limit is not None:
         limits.append(at(servo.limit))
@@ -174,6 +192,10 @@ def _actuator(
             limits.append(k * at(drive.current_limit))
         if drive.current_limit is not None or servo.limit is not None:
             left_out.append("the back-EMF in the limit of current or effort, which acts at standstill only")
+            if constant == k and _is_dc_motor(servo, own):
+                ends = (0.0 if one is None else at(one) for one in (servo.limit, drive.current_limit))
+                motor = (k, resistance, supply * duty if drive.duty_limit is not None else 0.0, *ends)
+                in_mjcf.append(left_out[-1])
     load_friction = [type(load).__name__ for load in joint.loads]
     if load_friction:
         left_out.append(f"{', '.join(load_friction)} of the joint, which change with motion or effort")
@@ -193,7 +215,39 @@ def _actuator(
         delay=own["delay"],
         **plain,
         left_out=tuple(left_out),
+        in_mjcf=tuple(in_mjcf),
+        inputs=inputs,
+        motor=motor,
     )
+
+
+_MORE = {"command_rate": "vel", "feedforward": "ff"}
+"""Inputs beside the command, and what MuJoCo calls them."""
+
+
+def _inputs(servo: Servo, values: Mapping[str, float]) -> str:
+    """Inputs of a ``<pid>``; empty where it cannot stand for the servo, or has the command alone."""
+    more = [name for role, name in _MORE.items() if role in servo.roles]
+    constant = servo.mode != "position" or values["offset"] or values["bias"]
+    duty = servo.drive is not None and "ff" in more  # and not an effort
+    return " ".join(["pos", *more]) if more and not constant and not duty and "pid" in _elements() else ""
+
+
+def _is_dc_motor(servo: Servo, values: Mapping[str, float]) -> bool:
+    """True if a ``<dcmotor>`` can stand for the servo; its back-EMF constant is its torque constant."""
+    more = {*_MORE} & {*servo.roles} or values["offset"] or values["bias"]
+    plain = servo.drive is not None and is_zero(servo.drive.source_resistance) and not more
+    return plain and servo.mode == "position" and "dcmotor" in _elements()
+
+
+@cache
+def _elements() -> frozenset[str]:
+    """Actuators of MJCF in the installed version of MuJoCo, of those that not all versions have."""
+    try:
+        schema = str(import_module("mujoco").mj_printSchema(False, False))
+    except ImportError:
+        return frozenset()
+    return frozenset(name for name in ("pid", "dcmotor") if f" {name} " in schema)
 
 
 def _signal(problem: Problem, name: str, given: Mapping[str, float], constant: bool) -> float:
