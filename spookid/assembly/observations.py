@@ -155,11 +155,6 @@ def observation_data(one: Observed, factor: Factor, samples: Sequence[Samples]) 
     return contiguous(np.hstack([np.where(missing, 0.0, columns), ~missing])), missing
 
 
-def has_room(observed: Sequence[Observed], samples: Sequence[Samples]) -> bool:
-    """True if rows were made for all samples of a recording, channel by channel."""
-    return not without_room(observed, samples)
-
-
 def without_room(observed: Sequence[Observed], samples: Sequence[Samples]) -> list[int]:
     """Numbers of the channels that have samples for which no row was made."""
     between = [one for one in observed if one.reach]

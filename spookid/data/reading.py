@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from spookid.argument_checks import checked
+from spookid.data.logs import datasets, messages, tables
 from spookid.data.logs.columns import Clock, Options, parts
 from spookid.data.logs.text import read_text
 from spookid.errors import ProblemError, declared_at, listing
@@ -117,10 +118,8 @@ class Readable:
         of its own timestamps by `times`. Arrays of Python objects are refused, because reading them would run code
         from the file.
         """
-        from spookid.data.logs.tables import read_archive
-
         options = Options.of(path, name, signals, units, times)
-        return cls._of(read_archive(options, time), options, closed_loop)
+        return cls._of(tables.read_archive(options, time), options, closed_loop)
 
     @classmethod
     @checked
@@ -140,10 +139,8 @@ class Readable:
         Every array of numbers that is as long as the array `time` [s] of its struct, or of the file, is a signal:
         ``q``, ``log.q``, and of a matrix ``q[0]``, ``q[1]``. `times` names other timestamps of signals.
         """
-        from spookid.data.logs.tables import read_matlab
-
         options = Options.of(path, name, signals, units, times)
-        return cls._of(read_matlab(options, time), options, closed_loop)
+        return cls._of(tables.read_matlab(options, time), options, closed_loop)
 
     @classmethod
     @checked
@@ -164,10 +161,8 @@ class Readable:
             signal, named by its path: ``arm/q``, and of a matrix ``arm/q[0]``, ``arm/q[1]``. `times` names the
             timestamps of signals that have others. A dataset's attribute ``units`` holds unless `units` differs.
         """
-        from spookid.data.logs.tables import read_hdf5
-
         options = Options.of(path, name, signals, units, times)
-        return cls._of(read_hdf5(options, time), options, closed_loop)
+        return cls._of(tables.read_hdf5(options, time), options, closed_loop)
 
     @classmethod
     @checked
@@ -189,10 +184,8 @@ class Readable:
         names the timestamps of signals that have others. They are seconds, or dates: then times count from the first
         one, or from 1970 on without `from_zero`.
         """
-        from spookid.data.logs.tables import read_parquet
-
         options = Options.of(path, name, signals, units, times)
-        return cls._of(read_parquet(options, time, from_zero), options, closed_loop)
+        return cls._of(tables.read_parquet(options, time, from_zero), options, closed_loop)
 
     @classmethod
     @checked
@@ -213,10 +206,8 @@ class Readable:
         The time [s] is the column `time`, or the index if that has this name or holds dates; dates are counted from
         the first one, or from 1970 on without `from_zero`. `name` is ``recording`` if None.
         """
-        from spookid.data.logs.tables import read_frame
-
         options = Options.of(f"{declared_at()}: data frame", name or "recording", signals, units, times)
-        clocks = read_frame(frame, options, time, from_zero)
+        clocks = tables.read_frame(frame, options, time, from_zero)
         return cls._of(clocks, options, closed_loop)
 
     @classmethod
@@ -238,10 +229,8 @@ class Readable:
         Signals are named as by `from_rosbag`. Without `topics` all are read that are not of ROS, and of ROS those of
         joint states and inertial units.
         """
-        from spookid.data.logs.messages import Topics, read_mcap
-
         options = Options.of(path, name, signals, units)
-        clocks = read_mcap(options, Topics.of(options.path, topics, stamps), from_zero)
+        clocks = messages.read_mcap(options, messages.Topics.of(options.path, topics, stamps), from_zero)
         return cls._of(clocks, options, closed_loop)
 
     @classmethod
@@ -267,10 +256,8 @@ class Readable:
         ``position/elbow`` and ``command/position/elbow``. Times are those of the messages' headers, or with
         ``stamps="log"`` those of the recorder, from the first one on, or from 1970 without `from_zero`.
         """
-        from spookid.data.logs.messages import Topics, read_bag
-
         options = Options.of(path, name, signals, units)
-        clocks = read_bag(options, Topics.of(options.path, topics, stamps), from_zero)
+        clocks = messages.read_bag(options, messages.Topics.of(options.path, topics, stamps), from_zero)
         return cls._of(clocks, options, closed_loop)
 
     @classmethod
@@ -292,10 +279,8 @@ class Readable:
         ``sensor_gyro_1/x``. `topics` chooses topics, as with `from_rosbag`. Times count from the first sample, or from
         the start of the device without `from_zero`.
         """
-        from spookid.data.logs.messages import Topics, read_ulog
-
         options = Options.of(path, name, signals, units)
-        clocks = read_ulog(options, Topics.of(options.path, topics, "log"), from_zero)
+        clocks = messages.read_ulog(options, messages.Topics.of(options.path, topics, "log"), from_zero)
         return cls._of(clocks, options, closed_loop)
 
     @classmethod
@@ -316,10 +301,8 @@ class Readable:
         Signals are named by their paths: ``arm/q``, and of lists in records ``q[0]``, ``q[1]``. If records are the
         only list in the file, their names alone are taken. A number beside the lists is the same for all samples.
         """
-        from spookid.data.logs.datasets import read_json
-
         options = Options.of(path, name, signals, units, times)
-        return cls._of(read_json(options, time), options, closed_loop)
+        return cls._of(datasets.read_json(options, time), options, closed_loop)
 
     @classmethod
     @checked
@@ -339,11 +322,8 @@ class Readable:
         ``observation.state/elbow_flex``, ``action/elbow_flex``. `signals` and `units` take the name of an array for all
         its entries: ``units={"observation.state": "deg", "action": "deg"}``. Times are frames by their rate.
         """
-        from spookid.data.logs.datasets import read_lerobot
-
-        clocks, options = read_lerobot(
-            Options.of(path, name or f"{Path(path).name}-{episode or 0}", signals, units), episode
-        )
+        options = Options.of(path, name or f"{Path(path).name}-{episode or 0}", signals, units)
+        clocks, options = datasets.read_lerobot(options, episode)
         return cls._of(clocks, options, closed_loop)
 
     @classmethod
@@ -364,11 +344,8 @@ class Readable:
         Entries of numbers are signals: ``drive/position``, and of arrays ``drive/states[0]``. `topics` chooses entries,
         as with `from_rosbag`. Times count from the first sample, or as the robot does without `from_zero`.
         """
-        from spookid.data.logs.messages import Topics
-        from spookid.data.logs.wpilog import read_wpilog
-
         options = Options.of(path, name, signals, units)
-        clocks = read_wpilog(options, Topics.of(options.path, topics, "log"), from_zero)
+        clocks = datasets.read_wpilog(options, messages.Topics.of(options.path, topics, "log"), from_zero)
         return cls._of(clocks, options, closed_loop)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Servos of a fit as actuators of simulators: elements of MJCF, and configurations of Isaac Lab's actuator models.
+"""Actuators of simulators: those that an MJCF has, and servos of a fit as elements of MJCF and in Isaac Lab's terms.
 
 A servo with position commands has the effort sat(k_p (u − q + offset) + bias − k_d s). Of a voltage drive with the
 supply V all gains are efforts at standstill, V k/R per duty, and the back-EMF adds k k_e/R to the damping of the joint.
@@ -25,6 +25,7 @@ from spookid.mechanics.servo import Servo
 from spookid.parameter import is_zero, substitute
 from spookid.results import folders
 from spookid.results.result import Solution
+from spookid.robots.description import Actuator, FileServo
 from spookid.robots.markup import Document, Edit
 
 _ALIKE = 1e-6
@@ -314,3 +315,44 @@ def actuator_edits(document: Document, drives: Sequence[ServoActuator]) -> list[
     if sections:
         return edits + document.with_child(sections[0], lines)
     return edits + document.with_child(document.root, ["<actuator>", *(f"  {line}" for line in lines), "</actuator>"])
+
+
+def _single(mujoco: Any) -> tuple[Any, ...]:
+    """Joints of one coordinate."""
+    return mujoco.mjtJoint.mjJNT_SLIDE, mujoco.mjtJoint.mjJNT_HINGE
+
+
+def servos_of(spec: Any, mujoco: Any) -> tuple[FileServo, ...]:
+    """Servos of one coordinate without a gear, with the effort k_p (u − q) − k_d s or k_p (u − s)."""
+    plain = (
+        mujoco.mjtTrn.mjTRN_JOINT,
+        mujoco.mjtGain.mjGAIN_FIXED,
+        mujoco.mjtBias.mjBIAS_AFFINE,
+        mujoco.mjtDyn.mjDYN_NONE,
+    )
+    single = {joint.name for joint in spec.joints if joint.type in _single(mujoco)}
+    found = []
+    for one in spec.actuators:
+        kp, (constant, of_position, of_rate) = float(one.gainprm[0]), map(float, one.biasprm[:3])
+        own = (one.trntype, one.gaintype, one.biastype, one.dyntype) == plain and one.target in single
+        if not own or one.gear[0] != 1 or constant != 0 or kp <= 0 or of_position not in (0, -kp):
+            continue
+        if of_position == 0 and of_rate != -kp:
+            continue
+        mode, kd = ("position", -of_rate) if of_position else ("velocity", 0.0)
+        largest = max(map(abs, map(float, one.forcerange)))
+        limit = largest if one.forcelimited and largest > 0 else np.inf
+        name = one.name or f"{one.target}_servo"
+        found.append(FileServo(name, one.target, mode, kp, kd, limit, float(one.delay)))  # type: ignore[arg-type]
+    return tuple(found)
+
+
+def motors_of(spec: Any, mujoco: Any, path: str) -> tuple[Actuator, ...]:
+    """Motors whose effort is gear times gain times control, along one coordinate."""
+    plain = mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtGain.mjGAIN_FIXED, mujoco.mjtBias.mjBIAS_NONE, mujoco.mjtDyn.mjDYN_NONE
+    single = {joint.name for joint in spec.joints if joint.type in _single(mujoco)}
+    return tuple(
+        Actuator(one.name or f"{one.target}_motor", one.target, float(one.gear[0] * one.gainprm[0]), path)
+        for one in spec.actuators
+        if (one.trntype, one.gaintype, one.biastype, one.dyntype) == plain and one.target in single
+    )

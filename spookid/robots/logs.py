@@ -269,6 +269,18 @@ class Matched:
     commands: Mapping[str, str] = field(default_factory=dict)
     """Of servos, whose effort is in no column."""
 
+    @classmethod
+    def of(cls, time: str, found: Mapping[str, Mapping[str, str]], unused: Mapping[str, str]) -> Matched:
+        """Columns by kind and label, of which the kind of effort that most joints have is taken."""
+        effort = max(EFFORTS, key=lambda kind: len(found.get(kind, {})))  # the first of those that are as many
+        beside = {kind: found.get(kind, {}) for kind in EFFORTS if kind != effort}
+        others = {column: f"a {kind} beside a {effort}" for kind, own in beside.items() for column in own.values()}
+        efforts, commands = found.get(effort, {}), found.get("command", {})
+        others |= {column: "a command" for label, column in commands.items() if label in efforts}
+        commands = {label: column for label, column in commands.items() if label not in efforts}
+        known = {**unused, **others}
+        return cls(time, found.get("position", {}), efforts, effort if efforts else "", known, commands)
+
     @property
     def signals(self) -> list[str]:
         """Columns that are used, except times."""
@@ -316,14 +328,7 @@ def match(
             found.setdefault(kind, {})[label] = column
         else:
             unused[column] = f"a {kind}" if kind else "not known"
-    effort = max(EFFORTS, key=lambda kind: len(found.get(kind, {})))  # the first of those that are as many
-    for kind in EFFORTS:
-        if kind != effort:
-            unused |= dict.fromkeys(found.get(kind, {}).values(), f"a {kind} beside a {effort}")
-    efforts, commands = found.get(effort, {}), found.get("command", {})
-    unused |= {column: "a command" for label, column in commands.items() if label in efforts}
-    commands = {label: column for label, column in commands.items() if label not in efforts}
-    return Matched(time, found.get("position", {}), efforts, effort if efforts else "", unused, commands)
+    return Matched.of(time, found, unused)
 
 
 def _nameless(column: str) -> bool:
