@@ -23,7 +23,8 @@ from spookid.kernels.arrays import Array
 from spookid.mechanics.inertia_coordinates import LogCholesky
 from spookid.results.trajectory import rms
 from spookid.robots.description import Freedom
-from spookid.robots.logs import Log, Matched, efforts_along, notices
+from spookid.robots.identified import efforts_along
+from spookid.robots.logs import Log, Matched, notices
 from spookid.robots.robot import Robot
 
 _SHARE = 0.02
