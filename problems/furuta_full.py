@@ -33,8 +33,8 @@ c_2 = Parameter("c_2", 1e-6, lower=0, unit="N m", note="Coulomb friction of the 
 K = Parameter("K", 0.005, lower=0, unit="N m/V", note="motor gain")
 tilt_x = Parameter("tilt_x", 0.0, lower=-0.2, upper=0.2, unit="rad")
 tilt_y = Parameter("tilt_y", 0.0, lower=-0.2, upper=0.2, unit="rad")
-k = Parameter("k", 1e-3, lower=0, unit="N m", note="encoder cable's stiffness")
-theta_0 = Parameter("theta_0", 0.0, lower=-3, upper=3, unit="rad", note="rest angle of the cable")
+k = Parameter("k", 1e-3, lower=0, unit="N m", per="recording", note="encoder cable's stiffness")
+theta_0 = Parameter("theta_0", 0.0, lower=-3, upper=3, unit="rad", per="recording", note="rest angle of the cable")
 
 M_ARM, M_ROD, L_ARM, L_ROD = 0.095, 0.024, 0.085, 0.129
 
