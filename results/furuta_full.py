@@ -37,9 +37,9 @@ By how much −2 log L of a recording (columns) is higher with the parameters fr
 - **What agrees.** From the smallest to the largest estimate J_Azz differs by {apart[J_Azz]:.1f} %, K by
   {apart[K]:.1f} %, J_Byy by {apart[J_Byy]:.1f} % and J_Bzz by {apart[J_Bzz]:.0f} %. In the paper J_Azz differs by 7 %,
   J_Byy by 3 % and J_Bzz by 70 %.
-- **What does not.** J_Byy of the swing-up is {apart[J_Byy]:.1f} % larger, which is more than its errors say. The models of
-  the two chirps explain each other within what chance does, and that of the swing-up explains neither as well. In the
-  paper it is the model of the pulse that explains the others worst, by a factor of ten in the cost.
+- **What does not.** J_Byy of the swing-up is {apart[J_Byy]:.1f} % larger, which is more than its errors say. The models
+  of the two chirps explain each other within what chance does, and that of the swing-up explains neither as well. In
+  the paper it is the model of the pulse that explains the others worst, by a factor of ten in the cost.
 """
 
 
