@@ -58,6 +58,9 @@ def replayed(path, goal=GOAL):
 DRIVE = DCDrive(torque_constant=0.35, resistance=3.0, supply="vin", duty_limit=0.9)
 SERVOS = {
     "PD": lambda joint: Servo(joint, "goal", kp=2.5, kd=0.05, limit=1.1, delay=0.009),
+    "lag": lambda joint: Servo(joint, "goal", kp=2.5, kd=0.05, limit=1.1, delay=0.009, lag=0.02),
+    "lag with an offset": lambda joint: Servo(joint, "goal", kp=2.5, kd=0.05, offset=0.1, lag=0.02),
+    "PID": lambda joint: Servo(joint, "goal", kp=2.0, kd=0.05, ki=4.0, integral_limit=0.05, limit=1.1, delay=0.009),
     "offset and bias": lambda joint: Servo(joint, "goal", kp=2.5, kd=0.05, offset=0.1, bias=0.05),
     "voltage": lambda joint: Servo(joint, "goal", kp=0.01, gain="kp", kd=0.01, drive=DRIVE, delay=0.006),
     "velocity": lambda joint: Servo(joint, "goal", kp=0.2, mode="velocity"),
@@ -138,19 +141,23 @@ def test_fields_of_isaac_lab(file, tmp_path):
     assert float(motor["damping"]) == pytest.approx(200 * 0.01 * stall + 0.35**2 / 3.0)
     assert float(motor["saturation_effort"]) == pytest.approx(0.9 * stall)
     assert float(motor["velocity_limit"]) == pytest.approx(0.9 * 7.4 / 0.35)
+    fields("lag")
+    assert "# elbow: without the lag of commands, 0.02 s" in (tmp_path / "actuators.yaml").read_text()
+    fields("PID")
+    assert "# elbow: without the integral, 4 N m/(rad s)" in (tmp_path / "actuators.yaml").read_text()
     assert "constant effort 0.3" in (fields("offset and bias"), (tmp_path / "actuators.yaml").read_text())[1]
 
 
 def test_what_is_refused(file, tmp_path):
     _, problem = declared(file, SERVOS["voltage"])
-    with pytest.raises(ProblemError, match="'kp' is in no recording"):
+    with pytest.raises(ProblemError, match=r"'kp' has no constant value \(no recording\)"):
         robots.servos(problem, {"armature": 0.003}, {"vin": 7.4})
     recordings = [
         Recording(T, {"goal": GOAL, "kp": np.full(len(T), kp), "vin": np.full(len(T), 7.4), "q": 0 * T}, name=str(kp))
         for kp in (100.0, 200.0)
     ]
     _, problem = declared(file, SERVOS["voltage"], recordings)
-    with pytest.raises(ProblemError, match="'kp' is between 100 and 200 in the recordings"):
+    with pytest.raises(ProblemError, match="signal varies from 100 to 200 in the recordings"):
         robots.servos(problem, {"armature": 0.003})
     (drive,) = robots.servos(problem, {"armature": 0.003}, {"kp": 100})
     assert drive.free_speed == pytest.approx(0.9 * 7.4 / 0.35)  # the supply as it was recorded

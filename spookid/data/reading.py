@@ -30,14 +30,14 @@ _ENDINGS = {ending: method for method, endings in _METHODS.items() for ending in
 
 
 def method_for(path: Path) -> str | None:
-    """Name of the method that reads a file, by its ending; None if there is none."""
+    """Name of the method of Recording that reads a file or folder, by the extension of the file; None if unknown."""
     if path.is_dir():
         return "from_lerobot" if (path / "meta" / "info.json").is_file() else "from_rosbag"
     return _ENDINGS.get(path.suffix.lower())
 
 
 class Readable:
-    """Signals of a file that can be read, with their types.
+    """Signals of a file that can be read, with their data types.
 
     All readers take ``signals``, the names of those that are wanted, ``name`` (the file's stem if None),
     ``closed_loop`` as a Recording does, and ``units``: the unit of each column that is not in SI with angles in rad, as
@@ -201,7 +201,7 @@ class Readable:
         units: Mapping[str, str] | None = None,
         from_zero: bool = True,
     ) -> Self:
-        """Take the columns of numbers of a pandas data frame.
+        """Make a recording from the numerical columns of a pandas data frame.
 
         The time [s] is the column `time`, or the index if that has this name or holds dates; dates are counted from
         the first one, or from 1970 on without `from_zero`. `name` is ``recording`` if None.

@@ -59,13 +59,13 @@ class Log:
 
     @property
     def named_units(self) -> dict[str, str]:
-        """Units in column names that are not SI and were not given by the user."""
+        """Units that column names contain, are not SI, and were not given by the user."""
         named = {column: unit for column in self.columns if column not in self.units for unit in _unit_in(column)[1:]}
         return {column: unit for column, unit in named.items() if is_unit(unit) and not _is_si(unit)}
 
     @cached_property
     def time(self) -> str:
-        """Name of its column of times, or of a substitute.
+        """Name of the column of times in the log, or of a substitute.
 
         Raises:
             ProblemError: if no column has times, and no rate is given.
@@ -95,7 +95,7 @@ class Log:
     def matched(
         self, labels: list[str], actuators: Mapping[str, str], servos: Mapping[str, str] = MappingProxyType({})
     ) -> Matched:
-        """Assign its columns to the coordinates and actuators of a robot; see ``match``."""
+        """Assign the log's columns to the coordinates and actuators of a robot; see ``match``."""
         columns = [self.time, *(column for column in self.columns if column != self.time)]
         found = match(columns, labels, actuators, servos, self.time)
         apart = (name for name in found.unused if tokens(name)[-1:] and tokens(name)[-1] in _REMAINDERS)
@@ -119,7 +119,7 @@ class Log:
         return Recording.from_file(self.path, signals=chosen, units=self._units([time, *chosen]), **options)
 
     def call(self, matched: Matched) -> str:
-        """Code that reads the log in the problem file, as ``LOG`` and ``signals``."""
+        """Python code that reads the log in the problem file, as ``LOG`` and ``signals``."""
         time = f"time={json.dumps(matched.time)}, " if self.has_times else ""
         time = time if self.rate is None else f"rate={self.rate!r}, "
         time += f"topics={json.dumps(list(self.topics))}, " if self.topics else ""
@@ -187,7 +187,7 @@ def recording_of(
     without: Collection[str] = frozenset(),
     told: Callable[[str], None] = lambda _: None,
 ) -> Recording:
-    """The signals of the problem's sensors and motors; those that it can do ``without`` are 0 if they are not there."""
+    """Signals of the problem's sensors and motors from a log; missing signals in ``without`` are set to 0."""
     wanted = list(dict.fromkeys([*(c.signal for c in problem.channels), *problem.model.signals]))
     signals = [name for name in wanted if name in log.columns or name not in without]
     missing = [name for name in signals if name not in log.columns]
@@ -212,15 +212,15 @@ def _chosen(topics: Sequence[str]) -> dict[str, list[str]]:
 
 
 def notices(recording: Recording, time: str) -> tuple[str, ...]:
-    """Return notes on reading the log, and a question if its times are probably not in seconds."""
+    """Return notes about the log, and a question if its times are probably not in seconds."""
     apart = float(np.median(np.diff(recording.t)))
     if apart < _SLOWEST:
         return recording.notes
     unit = next((unit for unit, size in (("ms", 1e-3), ("us", 1e-6)) if apart * size < _SLOWEST), "ns")
     return (
         *recording.notes,
-        f"samples are {quantity(apart, 's')} apart, too far for the motion of a robot: is {time!r} in {unit}? Then "
-        f"give --units {time}={unit}",
+        f"samples are {quantity(apart, 's')} apart, too far for the motion of a robot: is column {time!r} in {unit}? "
+        f"Then give --units {time}={unit}",
     )
 
 
@@ -257,7 +257,7 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Matched:
-    """Columns of a log, assigned to the labels of a robot's coordinates."""
+    """Assignment of the columns of a log to the coordinates of a robot."""
 
     time: str
     positions: Mapping[str, str]
@@ -283,15 +283,15 @@ class Matched:
 
     @property
     def signals(self) -> list[str]:
-        """Columns that are used, except times."""
+        """Names of all columns that are used, except times."""
         return [*self.positions.values(), *self.efforts.values(), *self.commands.values()]
 
     def without(self, labels: Iterable[str]) -> Matched:
-        """Remove columns that drive fixed joints."""
+        """Remove the columns that drive fixed joints."""
         held, unused = set(labels), dict(self.unused)
         for name, column in {**self.commands, **self.efforts}.items():
             if name in held:
-                unused[column] = f"drives {name}, but no column has its position"
+                unused[column] = f"column drives joint {name}, whose position is in no column"
         efforts, commands = (
             {name: column for name, column in own.items() if name not in held} for own in (self.efforts, self.commands)
         )
@@ -305,8 +305,8 @@ def match(
     servos: Mapping[str, str] = _NONE,
     time: str | None = None,
 ) -> Matched:
-    """Assign columns of a log to coordinates: by the name of a joint, with or without ``joint``; otherwise by a number
-    at the end that counts joints in their order, from 0 if a column has number 0."""
+    """Assign columns of a log to coordinates, by the name of a joint, with or without ``joint``; otherwise by a number
+    at the end, which counts joints in their order, from 0 if a column has number 0."""
     if time is None:
         time = time_in(columns)
         time = time if time in columns else columns[0]

@@ -35,7 +35,7 @@ _LEAST = 1e-2
 
 @dataclass(frozen=True)
 class Drive:
-    """Initial values for one coordinate, SI."""
+    """Initial values of friction, armature and gain for one coordinate, in SI units."""
 
     viscous: float
     coulomb: float
@@ -47,7 +47,7 @@ class Drive:
 
 
 def drives(robot: Robot, recording: Recording | None, matched: Matched, known: Mapping[str, float]) -> dict[str, Drive]:
-    """Return initial values by label, from a regression on the log with the file's inertias, or from the file."""
+    """Return initial values by label, from a regression on the log with the inertias of the file, or from the file."""
     plain = {label: replace(_plain(freedom), gain=known.get(label, 1.0)) for label, freedom in robot.freedoms.items()}
     if recording is None or not matched.efforts or matched.effort == "voltage":
         return plain
@@ -129,7 +129,7 @@ _SIGNAL_UNITS = {"torque": "", "current": "/A", "voltage": "/V"}
 
 @dataclass(frozen=True)
 class Scaffold:
-    """Text of a problem file, with notes for the user."""
+    """Text of a generated problem file, with notes for the user."""
 
     text: str
     matched: Matched
@@ -147,7 +147,7 @@ def scaffold(
     gains: Mapping[str, float] = MappingProxyType({}),
     matched: Matched | None = None,
 ) -> Scaffold:
-    """Write the problem file of a robot; ``matched``: columns that a user has matched."""
+    """Write the problem file for a robot; ``matched`` are columns that a user has assigned."""
     if log is not None:  # what its names say stands in the problem file
         log = replace(log, units={**log.named_units, **log.units})
     matched = matched or _matched(robot, log)
@@ -356,6 +356,7 @@ def _servos(robot: Robot, matched: Matched, keys: Mapping[str, str]) -> Iterator
             own["mode"] = _quoted("velocity")
         if np.isfinite(limit) and limit > 0:
             own["limit"] = printed(limit)
+        own |= {"lag": _parameter(f"{key}_lag", known.lag, "s", 0.0)} if known and known.lag > 0 else {}
         yield label, own
 
 

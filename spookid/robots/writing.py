@@ -184,7 +184,7 @@ def _element(robot: Parts, elements: Mapping[str, Element], name: str, what: str
 
 
 def text(*values: float) -> str:
-    """Format numbers for a file without loss of precision."""
+    """Format numbers for a robot's file without loss of precision."""
     return " ".join(repr(float(value) + 0.0) for value in values)
 
 

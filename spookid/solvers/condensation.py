@@ -76,8 +76,12 @@ def combinations(columns: Array) -> Mask:
 
 def null_space_basis(matrices: Array, rank: int) -> Array:
     """Orthonormal columns Z with A Z = 0 of every step's matrix, of one rank, (n, columns, columns − rank)."""
-    found = _decomposed(matrices, rank, inverse=False)
-    return (null_space_and_inverse(matrices, rank) if found is None else found).null
+    return null_space_and_inverse(matrices, rank, inverse=False).null
+
+
+def inverse_of_rank(matrices: Array, rank: int) -> Array:
+    """Pseudo-inverse of every step's matrix, of one rank, (n, columns, rows); NaN where a matrix does not have it."""
+    return null_space_and_inverse(matrices, rank, null=False).inverse
 
 
 def orthonormal(columns: Array) -> Array:
@@ -101,25 +105,19 @@ def orthonormal(columns: Array) -> Array:
     return found
 
 
-def null_space_and_inverse(matrices: Array, rank: int) -> NullSpaceAndInverse:
-    """Null space and pseudo-inverse of every step's matrix, of one rank; NaN where a matrix does not have it."""
-    if (decomposed := _decomposed(matrices, rank)) is not None:
-        return decomposed
+def null_space_and_inverse(matrices: Array, rank: int, null: bool = True, inverse: bool = True) -> NullSpaceAndInverse:
+    """Null space and pseudo-inverse of every step's matrix, of one rank; NaN where a matrix does not have it. C code
+    leaves empty what is not wanted."""
+    if (by := routines()) is not None:
+        (n, rows, columns), given = matrices.shape, np.ascontiguousarray(matrices)
+        both = np.empty((n, columns, columns - rank) if null else 0), np.empty((n, columns, rows) if inverse else 0)
+        by.decompose(n, rows, columns, rank, address(given), *(address(a if a.size else None) for a in both))
+        return NullSpaceAndInverse(*both)
     left, values, right = np.linalg.svd(matrices, full_matrices=True)
     least = max(matrices.shape[1:]) * np.finfo(np.float64).eps * values[:, :1]
     scaled = left[:, :, :rank] / np.where(values > least, values, np.nan)[:, None, :rank]
-    inverse = np.matmul(right[:, :rank, :].transpose(0, 2, 1), scaled.transpose(0, 2, 1))
-    return NullSpaceAndInverse(np.ascontiguousarray(right[:, rank:, :].transpose(0, 2, 1)), inverse)
-
-
-def _decomposed(matrices: Array, rank: int, inverse: bool = True) -> NullSpaceAndInverse | None:
-    """Null space and pseudo-inverse in C, the latter empty if it is not wanted; None without the C extension."""
-    if (by := routines()) is None:
-        return None
-    (n, rows, columns), given = matrices.shape, np.ascontiguousarray(matrices)
-    null, found = np.empty((n, columns, columns - rank)), np.empty((n, columns, rows) if inverse else 0)
-    by.decompose(n, rows, columns, rank, address(given), address(null), address(found if inverse else None))
-    return NullSpaceAndInverse(null, found)
+    found = np.matmul(right[:, :rank, :].transpose(0, 2, 1), scaled.transpose(0, 2, 1))
+    return NullSpaceAndInverse(np.ascontiguousarray(right[:, rank:, :].transpose(0, 2, 1)), found)
 
 
 def smallest_solution(matrices: Array, right: Array, rank: int) -> Array:
@@ -127,9 +125,9 @@ def smallest_solution(matrices: Array, right: Array, rank: int) -> Array:
 
     NaN if anything is not finite, or a matrix has not that rank.
     """
-    if not (np.all(np.isfinite(matrices)) and np.all(np.isfinite(right))):
+    if not np.isfinite(np.sum(matrices) + np.sum(right)):
         return np.full((len(matrices), matrices.shape[2]), np.nan)
-    return np.asarray(np.matmul(null_space_and_inverse(matrices, rank).inverse, right[:, :, None])[:, :, 0])
+    return np.asarray(np.matmul(inverse_of_rank(matrices, rank), right[:, :, None])[:, :, 0])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -149,7 +149,7 @@ class FixedLag:
         if place < 0:
             return False
         if place >= window.steps:
-            raise ValueError(f"step {step} has no data yet; the newest step is {window.first + window.steps - 1}")
+            raise ValueError(f"time step {step} has no data yet; the newest step is {window.first + window.steps - 1}")
         placed.data.values[place] = data
         placed.absent.values[place] = False if missing is None else missing
         return True

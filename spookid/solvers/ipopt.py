@@ -251,7 +251,7 @@ class _Run:
         # Where nothing is left to gain, rounding may keep IPOPT from a step that it would take.
         moved = status is Status.STALLED and len(self.history) > first
         if moved and self._stationary(self.history[-1].total) is not None:
-            return Status.CONVERGED, f"the scaled gradient is below {_SMALL_COSINE:g}, and IPOPT stops"
+            return Status.CONVERGED, f"IPOPT stopped with a scaled gradient below {_SMALL_COSINE:g}"
         return limit if status is Status.MAX_ITERATIONS else (status, detail)
 
     def _prepare(self, held: list[Mask] | None, t: float) -> None:

@@ -131,8 +131,8 @@ def check_volumes(window: LagWindow) -> None:
     for placed in window.placed:
         if placed.factor.hard and placed.factor not in window.problem.local and not placed.factor.first_only:
             raise ProblemError(
-                f"the constraints of {placed.factor.name} link several steps, which a fixed-lag smoother does not "
-                "support; choose another stepper, or measured efforts"
+                f"the constraints {placed.factor.name} connect several time steps, which a fixed-lag smoother does "
+                "not support; choose another stepper, or measure efforts"
             )
 
 

@@ -166,7 +166,7 @@ class LagWindow:
         self.reach = max(f.reach for f in transcription.factors)
         if most < self.reach + 1:
             raise ProblemError(
-                f"window is {most} steps, but a factor connects {self.reach + 1} steps; give at least that many"
+                f"window is {most} steps, but a factor connects {self.reach + 1} steps; give a window of this length"
             )
         self.most, self.kernels = most, transcription.kernels
         self.placed = [Placed(f, self, most) for f in transcription.factors if f.group is not Group.PRIOR]
@@ -324,8 +324,8 @@ def check(transcription: Transcription) -> None:
     for factor in transcription.factors:
         if factor.box is not None or factor.kind in {Kind.PAIRS, Kind.INEQUALITY}:
             raise ProblemError(
-                f"the equations of {factor.name} are not smooth, which a fixed-lag smoother does not support; "
+                f"the equations {factor.name} are not smooth, which a fixed-lag smoother does not support; "
                 'choose friction="smooth"'
             )
         if factor.group is Group.PRIOR and not factor.soft:
-            raise ProblemError(f"the constraints of {factor.name} contain parameters only; fix a parameter")
+            raise ProblemError(f"constraints {factor.name} contain parameters only; fix a parameter")

@@ -234,7 +234,7 @@ class _Run:
                 damping *= 4
             else:
                 self.exact = True
-        said = f"no step lowers the cost with damping up to {damping:.0e}"
+        said = f"no step decreases the cost, even with damping {damping:.0e}"
         return damping, (Status.STALLED, because(said, self.problem, self.best.point, self.ahead) + failed)
 
     def _may_bend(self, promised: float, scale: float) -> bool:
@@ -283,7 +283,7 @@ class _Run:
             if not trial.merit < best.merit:
                 break
             enough = trial.merit > _PROMISE_KEPT * best.merit
-            best, self.mended = trial, (first.merit - trial.merit) / promised**2
+            best, self.mended = trial, (first.merit - trial.merit) / promised / promised
             if enough:
                 break
         return best

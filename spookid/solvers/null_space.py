@@ -7,6 +7,7 @@ of the projected point in the parameters, and the projection that removes privat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from functools import partial
 
 import numpy as np
@@ -70,6 +71,12 @@ class NullSpace:
         """How far off these are where no step changes them, as constraints that repeat what joints hold; else None."""
         self.ranks = {f.name: self._rank(start, f) for f in self._private}
         """Of each factor's private columns."""
+
+    def of(self, problem: Transcription) -> NullSpace:
+        """That of the same factors with other numbers."""
+        other = copy(self)
+        other._problem = problem
+        return other
 
     def _flat(self, point: Point) -> float | None:
         """Largest local row if slopes of all of them are zeros that were rounded, at the first steps of all chains."""
@@ -261,7 +268,7 @@ def _levelled(transposed: Array, least: float) -> tuple[Array, Array]:
     by many orders of magnitude, as those of a loop do, would hide their rank and the digits of what is combined of
     them. Rounding stays small: a torque about an axis through a joint's centre, made large, would spoil the digits,
     too."""
-    lengths = np.linalg.norm(transposed, axis=1, keepdims=True)
+    lengths = np.sqrt(np.einsum("kcr,kcr->kr", transposed, transposed))[:, None]
     largest = np.max(lengths, axis=2, keepdims=True, initial=0.0)
     lengths = np.where(lengths > least * largest, lengths, np.where(largest > 0, largest, 1.0))
     return transposed / lengths, lengths

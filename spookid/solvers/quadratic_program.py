@@ -74,7 +74,7 @@ def bounded_step(
     scaled = matrix / (scale[:, None] * scale)
     factor, failed = _dpotrf(scaled, lower=0, clean=1)
     if failed:
-        raise NotPositiveDefiniteError(f"leading minor {failed} of the parameters")
+        raise NotPositiveDefiniteError(f"singular information on parameters, minor {failed}")
     target, _ = _dtrtrs(factor, -gradient / scale, lower=0, trans=1)
     free = np.asarray(_dtrtrs(factor, target, lower=0)[0]) / scale
     if ((free >= lower) & (free <= upper)).all():
@@ -127,9 +127,7 @@ def _constrained_step(matrix: Array, gradient: Array, lower: Array, upper: Array
     p = inverse @ linear.b_eq
     R, failed = _dpotrf(N.T @ S @ N, lower=0, clean=1) if N.shape[1] else (np.zeros((0, 0)), 0)
     if failed:
-        raise NotPositiveDefiniteError(
-            f"leading minor {failed} of the parameters' information within their constraints"
-        )
+        raise NotPositiveDefiniteError(f"singular information on parameters within constraints, minor {failed}")
     along = np.linalg.solve(R.T, N.T).T  # N R⁻¹
     free = -along.T @ (S @ p + g)
     unit = np.eye(len(g))
@@ -138,7 +136,7 @@ def _constrained_step(matrix: Array, gradient: Array, lower: Array, upper: Array
     slopes = rows @ along
     shift = least_distance(slopes, room - slopes @ free)
     if shift is None:
-        raise NotPositiveDefiniteError("the constraints of the parameters leave no step")
+        raise NotPositiveDefiniteError("constraints on the parameters allow no step")
     return _snapped(D * (p + along @ (free + shift)), lower, upper)
 
 

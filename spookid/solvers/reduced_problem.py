@@ -66,9 +66,15 @@ class _Linearized:
 
 
 class ReducedProblem:
-    """A transcription as a least-squares solver sees it, in the null space of its local equality constraints."""
+    """A transcription as a least-squares solver sees it, in the null space of its local equality constraints.
 
-    def __init__(self, problem: Transcription, start: Point, pool: ThreadPool = SERIAL) -> None:
+    Args:
+        null_space: that of the problem, if its ranks are known; None: they are found at ``start``.
+    """
+
+    def __init__(
+        self, problem: Transcription, start: Point, pool: ThreadPool = SERIAL, null_space: NullSpace | None = None
+    ) -> None:
         self.problem, self.pool, self.start = problem, pool, start
         self.local = list(problem.local)
         self.coupled = [f for f in problem.factors if f.hard and f not in self.local]
@@ -77,7 +83,7 @@ class ReducedProblem:
         """Factor name to (offset, tangent columns) of the unknowns that occur in that factor only."""
         self.columns = np.array(problem.visible, dtype=int)
         """Tangent columns of a step that are not private."""
-        self._null_space = NullSpace(problem, start, pool)
+        self._null_space = null_space or NullSpace(problem, start, pool)
         self._here: _Linearized | None = None
         """The point that was looked at last."""
         self._shift = [

@@ -167,25 +167,17 @@ class Rows:
         count, columns, rows = self.matrix.shape
         return count, columns, rows
 
-    def border_image(self, steps: Array) -> Array:
-        """Product of [J, r] in the parameter columns with ``steps``, (n_p + 1, m), of which the last row multiplies r:
-        (count, m, rows)."""
-        states, rows = self.matrix.shape[1] - len(steps), self.matrix.shape[2]
-        if self.places is not None:
-            seen = np.unique(self.places[self.places >= states * rows] // rows)
-            if 2 * len(seen) < len(steps):  # a sensor shows few of the parameters
-                return np.asarray(np.matmul(steps[seen - states].T, self.matrix[:, seen]))
-        return np.asarray(np.matmul(steps.T, self.matrix[:, states:]))
-
-    def image(self, steps: Array) -> Array:
-        """J times steps of the states (N, tangent, m): (count, m, rows)."""
+    def image(self, steps: Array, others: Array | None = None) -> Array:
+        """J times steps of the states (N, tangent, m), and of [parameters, residual] (n_p + 1, m): (count, m, rows)."""
         count, t, m = len(self.matrix), *steps.shape[1:]
         if (by := self._by) is not None:
             given, out = np.ascontiguousarray(steps), np.empty((count, m, self.matrix.shape[2]))
-            by.images(*self._sizes(t, m), address(given), address(out))
+            behind = np.zeros((0, m)) if others is None else np.ascontiguousarray(others)
+            by.images(*self._sizes(t, m), address(given), len(behind), address(behind), address(out))
             return out
         columns = np.concatenate([steps[offset : offset + count] for offset in self.offsets], axis=1)
-        return np.asarray(np.matmul(columns.transpose(0, 2, 1), self.matrix[:, : columns.shape[1]]))
+        found = np.matmul(columns.transpose(0, 2, 1), self.matrix[:, : columns.shape[1]])
+        return np.asarray(found if others is None else found + np.matmul(others.T, self.matrix[:, columns.shape[1] :]))
 
     def pull(self, columns: Array, steps: Array) -> None:
         """Add Jᵀ times columns (count, m, rows) to steps of the states (N, tangent, m)."""

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from spookid.kernels.arrays import Array, Integers
-from spookid.solvers.condensation import inverses, null_space_and_inverse
+from spookid.solvers.condensation import inverse_of_rank, inverses
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import LinearizedFactor
 from spookid.solvers.structured import NotPositiveDefiniteError
@@ -98,7 +98,7 @@ class _Slopes:
         if self._space.basis is not None:
             blocks = [problem.local_rows(f, point, chain)(slice(None))[:, :wide] for f in problem.local]
             G = np.concatenate(blocks, axis=2).transpose(0, 2, 1)
-            inverse = null_space_and_inverse(G, wide - reduced.tangent).inverse
+            inverse = inverse_of_rank(G, wide - reduced.tangent)
         self._turns = Turns(len(self._states), tangent, reduced.columns, inverse)
         self._reached: list[tuple[Factor, Array, Array]] = []
         """Factors with private unknowns, their full transposed Jacobians and P⁺."""
@@ -115,7 +115,7 @@ class _Slopes:
             self._return(factor, matrix, inverse)
         visible = self._states[:, self._reduced.columns]
         if self._space.drag is not None:
-            self._parameters += np.einsum("kv,kvp->p", visible, self._space.drag)
+            self._parameters += np.tensordot(visible, self._space.drag, 2)
         if self._space.basis is not None:
             visible = np.matmul(visible[:, None], self._space.basis)[:, 0]
         return visible.ravel(), self._parameters
@@ -139,7 +139,7 @@ class _Slopes:
         matrix, inverse = self._reduced.problem.linearize_factor(factor, self._point, self._chain).matrix, None
         if factor.private is not None:
             reached = matrix[:, self._turns.private(factor)].transpose(0, 2, 1)
-            inverse = null_space_and_inverse(reached, self._reduced.hidden(factor)).inverse
+            inverse = inverse_of_rank(reached, self._reduced.hidden(factor))
             self._reached.append((factor, matrix, inverse))
         return self._turns.lifted(factor, matrix, outer, inverse)
 
@@ -219,7 +219,7 @@ def _inverted(matrices: Array) -> tuple[Array, float]:
     """A⁻¹ of every step and Σ log |det A|."""
     inverse, logarithms = inverses(matrices)
     if np.any(np.isneginf(logarithms)):
-        raise NotPositiveDefiniteError("what is random does not move the mechanism")
+        raise NotPositiveDefiniteError("process noise does not reach every degree of freedom")
     return inverse, float(np.sum(logarithms))
 
 

@@ -33,8 +33,8 @@ _ADVICE = {
         "The iteration limit came before the minimum: raise max_iterations, or give better initial values."
     ),
     Status.STALLED: (
-        "No step lowers the cost any more although the gradient is not zero: give other initial values, or look at "
-        "what makes the problem stiff."
+        "The fit stopped before a minimum: check units and signs, give other initial values, or look at what makes "
+        "the problem stiff."
     ),
     Status.DIVERGED: (
         "The fit cannot begin at the initial values: residuals or derivatives are not finite there, or states not "

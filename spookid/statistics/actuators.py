@@ -62,7 +62,7 @@ def causes_of_lag(signals: Sequence[Array], step: float, held: float) -> list[tu
     """Why a sensor may lag, with plausible amounts. ``held``: longest interval between samples of inputs that are taken
     as linear: inputs that are held act half an interval later, so that all sensors lag."""
     least, most = delays(signals, step)
-    by_input = (f"inputs held between samples (hold='previous'), or {DELAY}", (least, held))
+    by_input = (f"inputs that are constant between samples (hold='previous'), or {DELAY}", (least, held))
     return [(DELAY, (max(least, held), most)), *[by_input] * bool(held)]
 
 

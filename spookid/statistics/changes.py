@@ -160,7 +160,7 @@ class ChangeDetector:
         given: object = false_alarms
         if not (isinstance(given, Real) and 0 < float(given) < math.inf):
             raise ProblemError(
-                f"false_alarms is {shown(false_alarms)}; give the expected number of false alarms per day, such as 1"
+                f"false_alarms is {shown(false_alarms)}; give an expected number of false alarms per day, such as 1"
             )
         self.false_alarms = float(false_alarms)
         n = len(self.names)

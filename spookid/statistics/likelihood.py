@@ -98,11 +98,6 @@ class States(Linearization):
         return rows - sum(chain.steps for chain in problem.chains) * self.reduced.tangent
 
     @property
-    def density(self) -> bool:
-        """True if some row is a density of the states: not all efforts are measured."""
-        return self.reduced.problem.has_density
-
-    @property
     def plain(self) -> bool:
         """True if unknowns of a step are its variables themselves, and no row is hard."""
         flat = self.reduced.tangent == self.reduced.problem.manifold.ambient
@@ -113,15 +108,15 @@ class States(Linearization):
         """At the projection of a point."""
         return cls(reduced, reduced.project(ahead), ahead)
 
-    def moved(self, parameters: Array | None = None, logs: Mapping[str, float] | None = None) -> Point:
-        """The point after a linear step of the states, and a step of the parameters (n_p,) that they follow, and one of
-        the logarithms of noises by their names."""
-        return self.reduced.project(self.stepped(parameters, logs))
+    def projected_point(self, point: Point) -> Point:
+        """A point near this one on the local equality constraints, with its private unknowns fitted."""
+        return self.reduced.project(point)
 
     def stepped(
         self, parameters: Array | None = None, logs: Mapping[str, float] | None = None, part: float = 1.0
     ) -> Point:
-        """The same before it is projected, with part of the step of the states."""
+        """The point after part of a linear step of the states, and a step of the parameters (n_p,) that they follow,
+        and one of the logarithms of noises by their names; it is not projected."""
         step, moves = np.zeros(self.parameters) if parameters is None else parameters, []
         for recording in self.recordings:
             move = recording.system.response @ np.append(-step, -part)
@@ -138,7 +133,7 @@ def marginal(states: States, logs: Mapping[str, float]) -> Marginal:
     return Marginal(
         value + float(left[-1, -1]),
         left[:-1, -1],
-        states.density,
+        states.problem.has_density,
         left[:-1, :-1],
         cache(partial(_swept, states)),
         cache(partial(_added, chains, Recording.freedom)),
@@ -258,14 +253,19 @@ class Recording:
             self.release()
         return [(name, self._free[i][j]) for i, t in enumerate(self.terms) for j, name in enumerate(t.factor.noise)]
 
+    def spared(self, name: str) -> Array:
+        """1 less the leverage of each row of a factor, (count, rows)."""
+        number = next(i for i, term in enumerate(self.terms) if term.factor.name == name)
+        return self._left(self.terms[number], self.system.cross_covariances(number))
+
     def noise(self) -> list[tuple[str, float, float]]:
         """Per name of a noise: Σ r², and what the states' following adds to the slope."""
-        moves, found = np.stack([self.system.response[:, -1], self.sweep[1]], axis=1), []
+        moves, found = np.stack([-self.system.response[:, -1], self.sweep[1]], axis=1), []
+        others = np.zeros((self.system.response.shape[1], 2))
+        others[-1, 0] = 1.0
         for term in self.noisy:
-            rows, along = term.rows, self._along(term, moves)
-            r = whole(rows, term.residual - along[:, 0])
-            squares, follow = np.sum(r**2, axis=0), np.sum(whole(rows, along[:, 1]) * r, axis=0)
-            found += [(name, squares[i], 2 * follow[i]) for i, name in enumerate(term.factor.noise)]
+            squares = self._products(term, moves, others)
+            found += [(name, squares[i, 0, 0], 2 * squares[i, 0, 1]) for i, name in enumerate(term.factor.noise)]
         return found
 
     def _left(self, term: LinearizedFactor, across: Array) -> Array:
@@ -278,10 +278,9 @@ class Recording:
 
     def ahead(self, steps: Array) -> list[tuple[str, Array]]:
         """See ``Marginal.ahead``."""
-        found, moves = [], self.system.response @ steps
+        found, moves = list[tuple[str, Array]](), -self.system.response @ steps
         for term in self.noisy:
-            r = whole(term.rows, term.rows.border_image(steps) - self._along(term, moves))
-            found += [(name, r[:, :, i].T @ r[:, :, i]) for i, name in enumerate(term.factor.noise)]
+            found += zip(term.factor.noise, self._products(term, moves, steps), strict=False)
         return found
 
     def strength(self) -> list[tuple[str, float]]:
@@ -316,9 +315,13 @@ class Recording:
         """Jᵀ of the states, (count, columns, rows)."""
         return term.rows.matrix[:, : term.unknowns]
 
-    def _along(self, term: LinearizedFactor, moves: Array) -> Array:
-        """J times moves of the states (N t, m), (count, m, rows)."""
-        return term.rows.image(moves.reshape(self.steps, self.t, -1))
+    def _products(self, term: LinearizedFactor, moves: Array, others: Array) -> Array:
+        """Products of any two images of moves of the states (N t, m) and others (n_p + 1, m), by row, (rows, m, m)."""
+        r = whole(term.rows, term.rows.image(moves.reshape(self.steps, self.t, -1), others))
+        if r.shape[1] == 1:
+            return np.asarray(np.einsum("kir,kir->r", r, r)[:, None, None])
+        by_rows = np.ascontiguousarray(r.transpose(2, 0, 1))
+        return np.asarray(np.matmul(by_rows.transpose(0, 2, 1), by_rows))
 
     def alive(self, factor: Factor) -> Array:
         """1 where a row has data, (count, rows)."""

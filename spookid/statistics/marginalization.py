@@ -20,7 +20,7 @@ from spookid.records import dataclass
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.condensing import inverse_root
 from spookid.statistics.search import Search
-from spookid.statistics.trial import Trial, UnsettledStatesError
+from spookid.statistics.trial import SearchEndedError, Trial
 
 _WELL_KNOWN = 30.0
 """Information in the logarithm of a size below which errors are averaged over it: it is known to 18 % from there on."""
@@ -132,7 +132,7 @@ def _at(search: Search, i: int, along: Array, log: float) -> _Value | None:
     try:
         value = _value(trial := search.trial(best.point, logs, gap=np.inf), log, along)
         return value if np.isfinite(value.depth) and log >= min(search.sharp(trial)[i], best.logs[i]) else None
-    except (NotPositiveDefiniteError, UnsettledStatesError, np.linalg.LinAlgError):
+    except (NotPositiveDefiniteError, SearchEndedError, np.linalg.LinAlgError):
         return None
 
 

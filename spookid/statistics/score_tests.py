@@ -90,6 +90,12 @@ class Experiment:
     apart: tuple[Mapping[str, Array], ...] = ()
     """Per recording, of factors of samples between the steps by their name: how far each row's sample is from the
     nearest step, in steps, (count, rows)."""
+    coarse: frozenset[str] = frozenset()
+    """Signals of which rounding to counts is most of the noise: at rest they err by less."""
+
+    def rates(self, i: int) -> list[Array]:
+        """Change of what a sensor shows over its noise, per second that it is late, in each recording, (N,)."""
+        return [-np.gradient(m.observed[:, i], self.step) / self.sigmas[self.sensors[i][0]] for m in self.motions]
 
 
 def run_score_tests(
@@ -114,8 +120,9 @@ def run_score_tests(
             return _Answers((), np.zeros((0, 2)), none, none, np.zeros((0, 0)), none, np.zeros((len(errors), 0)))
         return _tested(condensed, every, volumes)
 
-    even = [signal for signal, _ in experiment.sensors if signal not in experiment.uneven]
-    tails = tuple(tails_of(condensed, signal, experiment.apart) for signal in even)
+    even = [(i, signal) for i, (signal, _) in enumerate(experiment.sensors) if signal not in experiment.uneven]
+    rates = {i: [] if signal in experiment.coarse else experiment.rates(i) for i, signal in even}
+    tails = tuple(tails_of(condensed, signal, experiment.apart, rates[i]) for i, signal in even)
     return ScoreTests(condensed, tails, alternatives, errors)
 
 
@@ -130,6 +137,7 @@ def misfits(tests: ScoreTests, coarser: Callable[[], ScoreTests | None] = lambda
         if own.are_heavy(len(tests.tails)):
             before = coarser()
             far.append(own.misfit(None if before is None else before.tails[i]))
+        far += own.of_jitter(len(tests.tails))
     told = (far if len(far) >= _MOST else [*far, *_strongest(tests.alternatives, coarser)])[:_MOST]
     if any(tests.effects(one) for one in told):
         return tuple(told)
@@ -210,7 +218,7 @@ def _heterogeneity(
     kept = np.flatnonzero(np.tile(problem.shared_by_chains[moving], len(own)))
     before = np.concatenate([np.diag(block) for block in own])[kept]
     words = [
-        f"recordings disagree on {problem.names[p]}: {chain.name} differs by {{}} from the others?"
+        f"recordings disagree on {problem.names[p]}: recording {chain.name} differs by {{}} from others?"
         for chain in problem.chains
         for p in moving.tolist()
     ]
@@ -324,31 +332,20 @@ class ScoreTests:
 
 def _lasting(condensed: Condensed, coarser: Callable[[], ScoreTests | None]) -> tuple[Misfit, ...]:
     """Noise that is not white, the worst; what the step does is taken off."""
-    found = _not_white(condensed, correlations := whiteness.serial_correlations(condensed))
+    found = whiteness.not_white(condensed, correlations := whiteness.serial_correlations(condensed))
     if found and (before := coarser()) is not None:
         coarse = whiteness.serial_correlations(before.condensed, coarse=True)
         if [one.noise for one in coarse] == [one.noise for one in correlations]:
-            return _not_white(condensed, whiteness.beyond_step(correlations, coarse))
+            return whiteness.not_white(condensed, whiteness.beyond_step(correlations, coarse))
     return found
-
-
-def _not_white(condensed: Condensed, correlations: Sequence[whiteness.SerialCorrelation]) -> tuple[Misfit, ...]:
-    """The worst, with what all noises do that are not white, each by its strongest lag."""
-    worst: dict[str, whiteness.SerialCorrelation] = {}
-    for one in sorted(correlations, key=lambda test: -abs(test.z)):
-        if abs(one.z) > limit(len(correlations)):
-            worst.setdefault(one.noise, one)
-    every = list(worst.values())
-    return tuple(Misfit(one.words, one.z, whiteness.change_if_correlated(condensed, every)) for one in every[:1])
 
 
 def _of_sensor(condensed: Condensed, experiment: Experiment, i: int) -> list[Alternative]:
     signal, unit = experiment.sensors[i]
     sigma, h, key = experiment.sigmas[signal], experiment.step, measured_noise(signal)
-    rates = [-np.gradient(m.observed[:, i], h) / sigma for m in experiment.motions]
     ones = [np.full(len(m.observed), 1 / sigma) for m in experiment.motions]
     causes = causes_of_lag([m.observed[:, i] for m in experiment.motions], h, experiment.held)
-    lags = _rows(condensed, Group.OBSERVATION, key, rates)
+    lags = _rows(condensed, Group.OBSERVATION, key, experiment.rates(i))
     return [
         *(Alternative(f"{signal} lags by about {{}}: {cause}", "s", lags, sizes) for cause, sizes in causes),
         Alternative(f"{signal} is off by about {{}}: an offset?", unit, _rows(condensed, Group.OBSERVATION, key, ones)),

@@ -279,7 +279,7 @@ class Sensitivities(Tabular):
         return [
             f"Identifiability of {counted(len(self.names), 'parameter')}",
             Table(("parameter", "std err", "reason"), rows, left=(0, 2)),
-            f"Changes of 100 % along the principal directions are {seen or 'no'} standard errors.",
+            f"Parameter changes of 100 % along the principal directions equal {seen or 'no'} standard errors.",
         ]
 
     def records(self) -> Sequence[dict[str, Any]]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid.solvers.null_space import NullSpace
 from spookid.solvers.quadratic_program import bounded_step
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.resuming import point_arrays, point_of
@@ -63,7 +64,9 @@ class FittedStates(Protocol):
     @property
     def excess(self) -> int: ...
 
-    def moved(self, parameters: Array | None = None, logs: Mapping[str, float] | None = None) -> Point: ...
+    def stepped(self, parameters: Array | None = None, logs: Mapping[str, float] | None = None) -> Point: ...
+
+    def projected_point(self, point: Point) -> Point: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +99,8 @@ class Trial:
     @property
     def idle(self) -> NDArray[np.bool_]:
         """True for sizes on which nothing depends, as of what constraints bear: they would fall without an end."""
-        return np.asarray(self.freedom + np.abs(self.slopes) < _IDLE)
+        few = self.freedom < _IDLE
+        return few & (self.freedom + np.abs(self.slopes) < _IDLE) if np.any(few) else few
 
     @property
     def fading(self) -> NDArray[np.bool_]:
@@ -150,10 +154,9 @@ class Trial:
         if all(size.given is not None for size in self.sizes):
             return np.eye(len(self.sizes))  # no step is taken in them
         of_names = self.marginal.fisher()
-        pairs = (
-            [sum(of_names.get((a, b), 0.0) for a in s.keys for b in o.keys) for o in self.sizes] for s in self.sizes
+        fisher = np.array(
+            [[sum(of_names.get((a, b), 0.0) for a in s.keys for b in o.keys) for o in self.sizes] for s in self.sizes]
         )
-        fisher = np.array(list(pairs))
         return np.asarray((fisher + fisher.T) / 2)
 
     @property
@@ -279,8 +282,7 @@ def learnt(correction: Array, step: Array, before: Trial, after: Trial) -> Array
 def definite(matrix: Array) -> bool:
     """True if a matrix has no negative eigenvalue, each unknown in its own unit."""
     diagonal = np.diag(matrix)
-    seen = diagonal > 0
-    if np.any(diagonal < 0) or not np.any(seen):
+    if np.any(diagonal < 0) or not np.any(seen := diagonal > 0):
         return not np.any(diagonal < 0)
     scale = np.sqrt(diagonal[seen])
     return bool(np.linalg.eigvalsh(matrix[np.ix_(seen, seen)] / np.outer(scale, scale))[0] > -INDEPENDENT)
@@ -290,13 +292,13 @@ GAP = 1e-2
 """What a linear step of the states may take from |r|² where they are good enough: the likelihood allows for it."""
 
 
-_LATE, _FALLS = 10, 1e-3
-"""Last iterations of a search for the best states, and the share of the cost that they take where it has not converged:
-what creeps is near enough."""
+_LATE = 10
+"""Last iterations of a search for the best states. If it has not converged, and they take more than 1 from |r|², what
+is left concerns the likelihood."""
 
 
-class UnsettledStatesError(ArithmeticError):
-    """Twice in a row no best states were found: the model does not move as the data do."""
+class SearchEndedError(ArithmeticError):
+    """The model does not move as the data do: twice in a row no best states were found, or a callback says so."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -316,9 +318,19 @@ class Trials:
     gap: float = field(kw_only=True, default_factory=lambda: GAP)
     spent: dict[str, float] = field(kw_only=True, default_factory=lambda: {"evaluate": 0.0, "factorize": 0.0})
     best: Trial = field(init=False)
+    origin: Point | None = field(kw_only=True, default=None)
+    """Where the ranks of constraints are found, which are valid for all trials; None: at the first one's start."""
+    _null_space: NullSpace | None = field(init=False, default=None)
     _bend: Bend = field(init=False, default_factory=Bend)
     _unsettled: int = field(init=False, default=0)
     """Searches for the best states that have come to no end, one after another."""
+
+    def _reduced(self, held: Transcription, start: Point) -> ReducedProblem:
+        """Points need not be on the constraints, off which redundant rows seem independent."""
+        if self._null_space is None:
+            _ = self.problem.linear  # copies of the problem take it over
+            self._null_space = NullSpace(self.problem, self.origin or start)
+        return ReducedProblem(held, start, null_space=self._null_space.of(held))
 
     def numbers(self, logs: Array) -> Array:
         """Constants of the problem with these sizes."""
@@ -334,7 +346,7 @@ class Trials:
             gap: what a linear step of the states may take from |r|²; None: what it may at most places.
 
         Raises:
-            NotPositiveDefiniteError: if the states are not determined, or begin with squares of more than ``most``.
+            NotPositiveDefiniteError: if the states are not determined, or their squares stay far above ``most``.
         """
         states, found = self.fitted(start, logs, most, self.gap if gap is None else gap)
         before = self.best.known if hasattr(self, "best") else None
@@ -354,10 +366,10 @@ class Trials:
         return marginal(states, by_name) if self.sizes else Marginal.of_squares(states.schur)
 
     def best_states(self, start: Point, logs: Array, most: float, gap: float) -> States:
-        """The best states at the parameters of ``start`` and these sizes; raises as ``trial``, and UnsettledStatesError
+        """The best states at the parameters of ``start`` and these sizes; raises as ``trial``, and SearchEndedError
         if for the second time in a row they are not found."""
         held = self.problem.with_numbers(self.numbers(logs)).held_at(start.parameters)
-        began, reduced = time.perf_counter(), ReducedProblem(held, start)
+        began, reduced = time.perf_counter(), self._reduced(held, start)
         states, self._bend = by_linear_steps(reduced, start, self._bend, gap if self.sizes else None, most)
         self.spent["evaluate"] += time.perf_counter() - began
         if states is not None:
@@ -366,11 +378,11 @@ class Trials:
         for part in self.spent:
             self.spent[part] += getattr(inner.timing, part)
         last, before = (inner.history[-i].total for i in (1, 1 + min(_LATE, len(inner.history) - 1)))
-        falls = inner.status is Status.MAX_ITERATIONS and before - last > _FALLS * last
+        falls = inner.status is Status.MAX_ITERATIONS and before - last > 1
         self._unsettled = self._unsettled + 1 if falls else 0
         if self._unsettled > 1:
-            raise UnsettledStatesError(
-                f"the states did not converge in {self.inner.max_iterations} steps, twice in succession"
+            raise SearchEndedError(
+                f"the states did not converge in {self.inner.max_iterations} iterations, twice in succession"
             )
         return States(ReducedProblem(held, inner.point), inner.point)
 
@@ -384,8 +396,7 @@ class Trials:
     def states_of(self, kept: Mapping[str, Array]) -> tuple[FittedStates, Marginal]:
         """From ``states_arrays``."""
         start = point_of(kept, "start")
-        held = self.problem.with_numbers(self.numbers(kept["logs"])).held_at(start.parameters)
-        reduced = ReducedProblem(held, start)
+        reduced = self._reduced(self.problem.with_numbers(self.numbers(kept["logs"])).held_at(start.parameters), start)
         ahead = point_of(kept, "ahead") if "ahead parameters" in kept else None
         states = States(reduced, start) if ahead is None else States.projected(reduced, ahead)
         return states, self.told(states, kept["logs"])

@@ -77,6 +77,10 @@ class Tails:
     """True if those that are far off lie farther from the steps than the others."""
     change: Array
     """Of the parameters without those that are far off, to first order, (n_p,)."""
+    jitter: float = 0.0
+    """Standard deviation of timestamps that explains how residuals grow with the rate of what is shown [s]."""
+    growth: float = 0.0
+    """Standard errors by which their squares do."""
 
     def are_heavy(self, sensors: int) -> bool:
         """True if samples of this one among so many sensors are farther off than noise would put them."""
@@ -86,10 +90,18 @@ class Tails:
         """Outliers, or discretization error: with twice the step (``coarser``) outliers stay the same. Without such a
         fit, the position of the samples between the steps decides."""
         by_step = self.between if coarser is None else coarser.fourth > _GROWS * self.fourth
-        cause = "is the step too long?" if by_step else "outliers?"
+        cause = "is the step too long?" if by_step else "outliers? Heavy tails (StudentT)?"
         how_many = f"{counted(self.count, 'sample')} of {self.signal} {'is' if self.count == 1 else 'are'}"
         words = f"{how_many} more than {_FAR:g} times its noise off: {cause}"
         return Misfit(words, self.z, self.change)
+
+    def of_jitter(self, sensors: int) -> list[Misfit]:
+        """Timestamps that err, if those of this one among so many sensors do. The weights of samples move no estimate
+        to first order."""
+        if not self.growth > limit(sensors):
+            return []
+        words = f"errors of {self.signal} grow with its rate: do its timestamps err by {{}} (jitter)?"
+        return [Misfit(said(words, "s", self.jitter), self.growth, np.zeros_like(self.change))]
 
 
 def limit(tests: int) -> float:
@@ -97,8 +109,12 @@ def limit(tests: int) -> float:
     return float(-special.ndtri(FALSE_ALARMS / _FAMILIES / 2 / max(tests, 1)))
 
 
-def tails_of(condensed: Condensed, signal: str, places: Sequence[Mapping[str, Array]]) -> Tails:
-    """Heavy tails of a sensor's residuals, by their fourth moment: samples that are farther off than its noise."""
+def tails_of(
+    condensed: Condensed, signal: str, places: Sequence[Mapping[str, Array]], rates: Sequence[Array] = ()
+) -> Tails:
+    """Heavy tails of a sensor's residuals, by their fourth moment: samples that are farther off than its noise.
+    ``rates``: of what it shows at every step of each recording, on which their variance may depend (Koenker, Journal of
+    Econometrics 17, 1981); none: that is not tested."""
     e, apart, step = _errors(condensed, places, key := measured_noise(signal))
     if not e.size:  # nothing that is estimated moves what it shows
         return Tails("", 0, 0.0, 0.0, False, np.zeros(len(condensed.inverse)))
@@ -111,7 +127,15 @@ def tails_of(condensed: Condensed, signal: str, places: Sequence[Mapping[str, Ar
         pairs = zip(_each(condensed, condensed.T, key), _each(condensed, condensed.residuals, key), strict=True)
         pull = sum(T.T @ np.where(np.abs(r) > _FAR * width, r, 0.0) for T, r in pairs)
         change = condensed.inverse @ np.ravel(pull)
-    return Tails(signal, int(np.sum(far)), z, fourth, between_steps(apart[far], apart, step[far]), change)
+    between = between_steps(apart[far], apart, step[far])
+    tails = Tails(signal, int(np.sum(far)), z, fourth, between, change)
+    if not rates or fourth <= variance**2:
+        return tails
+    faster = np.concatenate(rates)[step] ** 2
+    faster -= np.mean(faster)
+    slope, square = float(faster @ e**2), float(faster @ faster) or np.inf
+    growth = slope / np.sqrt(square * (fourth - variance**2))
+    return replace(tails, jitter=float(np.sqrt(max(slope, 0.0) / square)), growth=float(growth))
 
 
 def _errors(condensed: Condensed, places: Sequence[Mapping[str, Array]], key: str) -> tuple[Array, Array, Array]:
@@ -180,7 +204,7 @@ class SerialCorrelation:
         if self.interpolated:
             cause += ", or the step is too long for what is between: does it stay with half of it?"
         return (
-            f"those of {self.noise.removeprefix('measurement of ')} are not white (lag-{self.lag} correlation "
+            f"residuals of {self.noise.removeprefix('measurement of ')} are not white (lag-{self.lag} correlation "
             f"{self.correlation:.2f}, for white noise {self.expected:.2f}): {cause}"
         )
 
@@ -321,3 +345,13 @@ def _of_white(null: Array, seen: float, squares: Array, measured: Array) -> tupl
     excess = float(seen - slopes[0] - (measured - squares.mean(axis=0)) @ slopes[1:])
     z = np.sign(excess) * -special.ndtri(special.stdtr(freedom, -abs(excess) / width))
     return excess, float(width), float(z)
+
+
+def not_white(condensed: Condensed, correlations: Sequence[SerialCorrelation]) -> tuple[Misfit, ...]:
+    """The worst, with what all noises do that are not white, each by its strongest lag."""
+    worst: dict[str, SerialCorrelation] = {}
+    for one in sorted(correlations, key=lambda test: -abs(test.z)):
+        if abs(one.z) > limit(len(correlations)):
+            worst.setdefault(one.noise, one)
+    every = list(worst.values())
+    return tuple(Misfit(one.words, one.z, change_if_correlated(condensed, every)) for one in every[:1])

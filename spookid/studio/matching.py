@@ -66,10 +66,10 @@ def matched_by(log: Log, columns: Mapping[str, Column]) -> Matched:
         if not column.role or not column.joint:
             unused[name] = column.reason or "not used"
         elif column.joint in own:
-            both = f"columns {own[column.joint]!r} and {name!r} are both the {column.role} of {column.joint!r}"
+            both = f"columns {own[column.joint]!r} and {name!r} are both the {column.role} of joint {column.joint!r}"
             raise ProblemError(f"{both}; leave one of them unused")
         else:
             own[column.joint] = name
     if not found.get("position"):
-        raise ProblemError(f"no column of {log.path.name} is matched to the position of a joint; match one")
+        raise ProblemError(f"no column of {log.path.name} is assigned to the position of a joint; assign one")
     return Matched.of(log.time, found, unused)

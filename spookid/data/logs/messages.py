@@ -53,7 +53,7 @@ class Topics:
         return cls(str(place), None if topics is None else chosen, stamps == "header")
 
     def read(self, there: Mapping[str, str], signals: Iterable[str] | None) -> list[str]:
-        """Select the topics to read, with their types, including those of chosen signals."""
+        """Select the topics that are read, with their types, including topics of chosen signals."""
         if not there:
             raise ProblemError(f"{self.place} has no topics; record some")
         listed = several([f"{topic!r} ({kind})" if kind else repr(topic) for topic, kind in there.items()])
@@ -75,7 +75,7 @@ class Topics:
 
 @dataclass
 class Messages:
-    """Collected numbers of the messages of one topic."""
+    """Numbers collected from the messages of one topic."""
 
     topic: str
     prefix: str | None  # before the names of signals; None: the topic, but nothing for joint states
@@ -120,7 +120,7 @@ class Messages:
         return f"{found[1]}/{joints[int(found[2])]}"
 
     def clocks(self, first: int) -> list[Clock]:
-        """Columns that were sampled together, times counted from a first one [ns]."""
+        """Columns that share timestamps, with times relative to a first timestamp [ns]."""
         t: FloatArray = (np.array(self.stamps, dtype=np.int64) - first) / 1e9
         place = f"{self.options.path} topic {self.topic!r}"
         together: dict[bytes, Clock] = {}
@@ -155,7 +155,7 @@ def joined(found: Sequence[Messages], options: Options, from_zero: bool) -> list
 
 
 def measured(clock: Clock, options: Options) -> Clock:
-    """Remove signals that were never measured from a clock, such as efforts of a robot without torque sensors."""
+    """Remove signals from a clock that were never measured, such as efforts of a robot without torque sensors."""
     empty = [name for name, values in clock.columns.items() if np.isnan(values).all()]
     if not empty or options.signals is not None:
         return clock
@@ -211,7 +211,7 @@ def _field(message: Any, name: str) -> Any:
 
 
 def read_bag(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
-    """Read the clocks of a bag's topics: a file of ROS 1, or the folder of a bag of ROS 2."""
+    """Read the clocks of the topics of a ROS bag: a file of ROS 1, or a folder of ROS 2."""
     path = options.path
     highlevel, types = (library(f"rosbags.{name}", "rosbags", f"{path}: a bag") for name in ("highlevel", "typesys"))
     store = types.get_typestore(types.Stores.LATEST)  # for bags of ROS 2 that say nothing of their types
@@ -310,7 +310,7 @@ def _decoder(options: Options, schema: Any, channel: Any) -> Callable[[bytes], A
 
 
 def read_ulog(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
-    """Read the clocks of a ULog file: ``sensor_combined/gyro_rad[0]``, ``sensor_gyro_1/x`` of a second sensor."""
+    """Read the clocks of a ULog file, with signals such as ``sensor_combined/gyro_rad[0]``."""
     path = options.path
     pyulog = library("pyulog", "pyulog", f"{path}: a ULog file")
     with reading(path, "ULog file", "copy it from the device anew"):

@@ -43,7 +43,7 @@ EPISODES = "episode_index"
 def read_npz(
     path: Path, wanted: Callable[[str], bool] = lambda _: True, like: str | None = None
 ) -> dict[str, NDArray[Any]]:
-    """Read the arrays of an archive by name; unwanted ones, or with another shape than ``like``, are empty."""
+    """Read arrays of an archive by name; unwanted arrays, or arrays of another shape than ``like``, are empty."""
     with regular(path).open("rb") as file:
         try:
             archive: Any = np.load(file)
@@ -76,7 +76,7 @@ def _shape(archive: Any, name: str) -> tuple[int, ...] | None:
 
 
 def read_archive(options: Options, time: str) -> list[Clock]:
-    """Read the clock of the array ``time``, and those of signals with their own array of timestamps.
+    """Read the clock of the array ``time``, and clocks of signals with their own timestamps, from an archive.
 
     Without a choice every numeric array that is as long as its time is a signal. Raises `ProblemError` naming the
     array; those of Python objects are refused.
@@ -112,8 +112,8 @@ def read_frame(frame: Any, options: Options, time: str, from_zero: bool) -> list
     series: dict[str, Any] = {}
     for i, name in enumerate(frame.columns):
         if not isinstance(name, str) or name in series:
-            wrong = f"two columns named {name!r}" if name in series else f"a column name {name!r} that is not text"
-            raise ProblemError(f"{place} has {wrong}; rename it")
+            wrong = f"two columns are named {name!r}" if name in series else f"the column name {name!r} is not text"
+            raise ProblemError(f"{place}: {wrong}; rename the column")
         series[name] = frame.iloc[:, i]
     dates = isinstance(frame.index, (pandas.DatetimeIndex, pandas.TimedeltaIndex))
     if time not in series and (frame.index.name == time or dates):
@@ -202,7 +202,7 @@ def _seconds(values: NDArray[Any], from_zero: bool) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Leaf:
-    """An array in a file that is read only when it is needed."""
+    """An array in a file that is read at its first use."""
 
     shape: tuple[int, ...]  # with axes of length one left out
     kind: str  # ``dtype.kind``
@@ -211,7 +211,7 @@ class Leaf:
 
 
 def clocks(leaves: Mapping[str, Leaf], options: Options, time: str, separator: str, hint: str = "") -> list[Clock]:
-    """Numerical arrays as long as the timestamps ``time`` in their group or an enclosing one.
+    """Numerical arrays as long as the array ``time`` in the same group of the file, or in an enclosing group.
 
     A matrix with a row, or column, for each timestamp is a signal for each of the others: ``q[0]``, ``q[1]``.
     """
@@ -293,7 +293,7 @@ def _loaded(leaf: Leaf, columns: list[str], wanted: list[str], count: int) -> di
 
 
 def read_hdf5(options: Options, time: str) -> list[Clock]:
-    """Read the clocks of datasets and of fields of compound datasets, by their paths in the file."""
+    """Read the clocks of an HDF5 file: datasets and fields of compound datasets, named by their paths."""
     path = options.path
     h5py = library("h5py", "h5py", f"{path}: an HDF5 file")
     with reading(path, "HDF5 file", "write it anew"), h5py.File(path, "r") as file:
@@ -343,7 +343,7 @@ _OBJECTS = "; objects such as a timeseries are read by MATLAB alone: save ts.Tim
 
 
 def read_matlab(options: Options, time: str) -> list[Clock]:
-    """Read the clocks of arrays in a file and in its structs, named ``struct.field``."""
+    """Read the clocks of a MATLAB file: arrays, also in structs, named ``struct.field``."""
     from scipy import io
 
     path = options.path
