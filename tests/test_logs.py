@@ -748,7 +748,9 @@ def test_arrays_that_are_no_signals_are_left_unread(tmp_path):
     assert list(Recording.from_hdf5(tmp_path / "log.h5", signals=["q"]).signals) == ["q"]
 
 
-@pytest.mark.parametrize("ending", ["csv", "npz", "mat", "parquet", "h5", "mcap", "bag", "db3", "ulg"])
+@pytest.mark.parametrize(
+    "ending", ["csv", "npz", "mat", "parquet", "h5", "mcap", "bag", "db3", "ulg", "json", "wpilog"]
+)
 def test_pipes_and_devices_are_refused(tmp_path, ending):
     path, zeros = tmp_path / f"pipe.{ending}", tmp_path / f"zeros.{ending}"
     getattr(os, "mkfifo", lambda _: pytest.skip("has no pipes"))(path)

@@ -35,9 +35,9 @@ from spookid.assembly.contact_start import (
 )
 from spookid.assembly.declared import check_recording
 from spookid.assembly.initialization import Guess, SampledRecording, oriented
-from spookid.assembly.input_data import residual_factors, with_late_inputs
+from spookid.assembly.input_data import residual_factor, with_late_inputs
 from spookid.assembly.keeping import kept
-from spookid.assembly.observations import Observed, chain_of, has_room, layout, observation_factors, without_room
+from spookid.assembly.observations import Observed, chain_of, layout, observation_factors, without_room
 from spookid.assembly.priors import (
     NORMALISER,
     feasible,
@@ -210,7 +210,7 @@ def _seen_like(like: Assembly | None, sampled: Sequence[SampledRecording]) -> tu
     """The layout of samples of another assembly, if it has room for these."""
     if like is None or len(like.sampled) != len(sampled):
         return None
-    fits = sampled is like.sampled or all(has_room(like.observed, e.samples) for e in sampled)
+    fits = sampled is like.sampled or all(not without_room(like.observed, e.samples) for e in sampled)
     return like.observed if fits else None
 
 
@@ -277,7 +277,7 @@ def factors(problem: Problem, model: Model, settings: Settings, seen: Sequence[O
     written = list(kept(_of_motion, scheme, scheme.law, scheme.dynamics, model, settings))
     if seen is not None:
         written += observation_factors(problem, settings, model, seen)
-        written += residual_factors(problem, settings, model)
+        written += (residual_factor(problem, settings, one, model) for one in problem.residuals)
         written += place_factors(problem, settings)
     written = with_width_formulas(written, problem, settings)
     return [problem.parameter_set.written(factor) for factor in written]

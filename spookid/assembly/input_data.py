@@ -31,12 +31,8 @@ from spookid.stepping.impulses import VELOCITY_ROWS, Settings
 from spookid.transcription.factor import Factor, Group, Kind
 
 
-def residual_factors(problem: Problem, settings: Settings, model: Model) -> list[Factor]:
-    """The user's own."""
-    return [_residual(problem, settings, residual, model) for residual in problem.residuals]
-
-
-def _residual(problem: Problem, settings: Settings, residual: Residual, model: Model) -> Factor:
+def residual_factor(problem: Problem, settings: Settings, residual: Residual, model: Model) -> Factor:
+    """One of the user's own."""
     data = [ca.SX.sym("u", len(problem.model.inputs)) for _ in range(residual.states)]
     inputs = [problem.model.by_signal(u) for u in data]
     variables, motions = _motions(problem, settings, model, residual)

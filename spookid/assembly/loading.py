@@ -230,11 +230,8 @@ def _shadowed(roots: set[str], folder: Path) -> set[str]:
 def _installed(place: str) -> bool:
     """True for what is part of Python or was installed: loading compiled modules twice is no good idea."""
     path = Path(place)
-    return place.startswith("<") or not {"site-packages", "dist-packages"}.isdisjoint(path.parts) or _is_stdlib(path)
-
-
-def _is_stdlib(path: Path) -> bool:
-    return path.is_relative_to(Path(os.__file__).parent)
+    added = not {"site-packages", "dist-packages"}.isdisjoint(path.parts)
+    return place.startswith("<") or added or path.is_relative_to(Path(os.__file__).parent)
 
 
 # --- what it declares ---

@@ -156,11 +156,6 @@ def observation_data(one: Observed, factor: Factor, samples: Sequence[Samples]) 
     return contiguous(np.hstack([np.where(missing, 0.0, columns), weights])), missing
 
 
-def has_room(observed: Sequence[Observed], samples: Sequence[Samples]) -> bool:
-    """True if the factors have equations for all samples of a recording, channel by channel."""
-    return not without_room(observed, samples)
-
-
 def without_room(observed: Sequence[Observed], samples: Sequence[Samples]) -> list[int]:
     """Indices of the channels that have more samples than equations."""
     between = [one for one in observed if one.reach]

@@ -259,7 +259,7 @@ _ROBOT = {
 }
 _LOG = {
     "--topics": flag(
-        "topics of a bag, MCAP or ULog file to read, if several contain the same joints", "TOPIC", default=[], **SEVERAL
+        "topics of a bag, MCAP, ULog or WPILib file, if several have the same joints", "TOPIC", default=[], **SEVERAL
     ),
     "--units": FLAGS["--units"],
 }

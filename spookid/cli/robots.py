@@ -105,7 +105,7 @@ def export(arguments: Namespace, interruption: Interruption) -> Exit:
         raise ProblemError("--timestep belongs to --out FILE.yaml, which counts delays in steps; a robot's file has it")
     drives = _servos(arguments, result)
     for one in drives:
-        for what in one.left_out:
+        for what in one.left_out if yaml else sorted({*one.left_out} - {*one.in_mjcf}):
             terminal.complain(f"{one.joint}: {out} is without {what}")
     if yaml:
         write_isaac_lab(drives, out, arguments.timestep)

@@ -167,7 +167,8 @@ class _Watch:
         )
         self._rows, self._until = len(first), first[-1].t
         self._checks.learn(self._first, problem.model.signals, self._until)
-        if hardly := [noise for noise in solution.noise if _is_hardly_known(noise)]:
+        # It may as well be half as large again, or was not identifiable.
+        if hardly := [one for one in solution.noise if not (one.given or 2 * one.error < math.log(_ROUGHLY))]:
             self._view.complain(_hardly(length, hardly))
         self._show(monitor, monitor.smoother.estimate)
         return monitor
@@ -233,11 +234,6 @@ def _leading(rows: Iterator[Row], seconds: float, path: Path) -> list[Row]:
             "a longer log, or a shorter --warm-up"
         )
     return first
-
-
-def _is_hardly_known(noise: Noise) -> bool:
-    """True if the size of some noise may as well be half as large again, or was not identifiable."""
-    return not noise.given and not 2 * noise.error < math.log(_ROUGHLY)
 
 
 def _hardly(length: str, sizes: Sequence[Noise]) -> str:

@@ -315,7 +315,7 @@ def how_it_moves(problem: Problem) -> dict[str, str]:
 
 def _estimator(problem: Problem) -> str:
     words = DYNAMICS[problem.dynamics]
-    if not problem.estimates_noise or problem.estimates_disturbances:
+    if not problem.estimates_noise or problem.estimator == "noise":
         return words
     return HARD if problem.is_hard else f"{words}, or deterministic dynamics where they have the better likelihood"
 

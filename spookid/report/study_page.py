@@ -12,7 +12,7 @@ import msgspec
 from spookid.files import regular
 from spookid.registry import studies
 from spookid.results import folders
-from spookid.results.folders import Tree, marker_document
+from spookid.results.folders import Tree
 from spookid.tables.table import Block, Table
 
 REPORT = "report"
@@ -50,7 +50,8 @@ class Answer:
     def marker(self) -> Tree:
         """File that marks the result folder and contains the data of the page."""
         told = {"conclusion": self.conclusion, "assumptions": dict(self.assumptions), "notices": list(self.notices)}
-        return marker_document(self.problem, **self.facts, **{REPORT: {**told, "blocks": shown(self.blocks)}})
+        head = {"schema": folders.SCHEMA, "problem": self.problem, **self.facts, "versions": folders.versions()}
+        return head | {REPORT: {**told, "blocks": shown(self.blocks)}}
 
     def save(self, directory: folders.AnyPath, marker: str) -> None:
         """Write the result folder, completely or not at all.

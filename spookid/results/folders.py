@@ -32,11 +32,6 @@ OLDEST = 1
 """That of the oldest folders that can be read."""
 
 
-def marker_document(problem: str, **facts: Any) -> Tree:
-    """Content of the marker file of a result folder: schema, problem, further facts, and package versions."""
-    return {"schema": SCHEMA, "problem": problem, **facts, "versions": versions()}
-
-
 def versions() -> dict[str, str]:
     """Of what numbers come from."""
     return {"spookid": __version__, "casadi": ca.__version__, "numpy": np.__version__}

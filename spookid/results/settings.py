@@ -71,11 +71,6 @@ class Estimator:
         return self.estimator == "hard"
 
     @property
-    def estimates_disturbances(self) -> bool:
-        """True if process noise is always estimated."""
-        return self.estimator == "noise"
-
-    @property
     def chooses_estimator(self) -> bool:
         """True if the estimator is chosen from the data."""
         return self.estimator == AUTO

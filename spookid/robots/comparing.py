@@ -24,8 +24,7 @@ from spookid.kernels.arrays import Array, Integers
 from spookid.results.result import Solution
 from spookid.results.trajectory import Trajectory, misfit, rms
 from spookid.robots import mjcf
-from spookid.robots.identified import from_result
-from spookid.robots.logs import efforts_along, efforts_as_fitted
+from spookid.robots.identified import efforts_along, efforts_as_fitted, from_result
 from spookid.robots.markup import parse
 from spookid.robots.parts import Parts
 from spookid.robots.urdf import described

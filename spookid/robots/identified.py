@@ -1,25 +1,33 @@
 """What was found of a robot, in the words of its file: inertias of bodies, and what acts at joints;
-and whether a result is of that robot: the same bodies, of the same links, on the same joints."""
+and whether a result is of that robot: the same bodies, of the same links, on the same joints;
+and inverse dynamics of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from typing import Any
 
 import casadi as ca
 import numpy as np
 
+from spookid.assembly.problem import Problem
+from spookid.data.recording import Recording
+from spookid.data.sensors import JointPosition
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.mechanics.body import Body
 from spookid.mechanics.inertia import ENTRIES, PRINTED, impossible
 from spookid.mechanics.joints import Joint
-from spookid.parameter import is_constant, parameters_in
+from spookid.mechanics.motor import Motor
+from spookid.parameter import is_constant, number, parameters_in
 from spookid.results.result import Derived, Solution
 from spookid.results.values import JointOutline, Mechanism
 from spookid.robots.description import Connection, Group, Inertial
 from spookid.robots.parts import Parts
+from spookid.studies.motor_efforts import MotorEfforts, inverse_dynamics
+from spookid.studies.simulation_start import values_of
 from spookid.tables.table import number as written
 
 _CENTER = ("c_x", "c_y", "c_z")
@@ -235,3 +243,41 @@ def _center(mechanism: Mechanism, name: str, otherwise: Array) -> Array:
         ({q.name: q.value for q in body.quantities} for body in mechanism.bodies if body.name == name), {}
     )
     return np.array([found.get(f"c_{axis}", otherwise[i]) for i, axis in enumerate("xyz")])
+
+
+def efforts_along(
+    robot: Parts,
+    recording: Recording,
+    positions: Mapping[str, str],
+    efforts: Mapping[str, str],
+    *,
+    cutoff: float | None = None,
+) -> MotorEfforts:
+    """Inverse dynamics of a robot for a recording, with the recorded efforts."""
+    motors = [Motor(robot.joints[label], name, measured=True, hold="linear") for label, name in efforts.items()]
+    sensors = [JointPosition(robot.joints[label], name) for label, name in positions.items()]
+    problem = Problem(robot.name, robot.model(motors=motors), [recording], sensors, place=robot.name)
+    return inverse_dynamics(problem, cutoff=cutoff)
+
+
+def efforts_as_fitted(robot: Parts, problem: Problem, result: Solution, name: str) -> MotorEfforts:
+    """Inverse dynamics of a version of a robot for a recording of a problem, as ``problem.inverse_dynamics``: with the
+    problem's sensors and motors and the estimates of a result; raises ProblemError likewise."""
+    recording = next((one for one in problem.recordings if one.name == name), None)
+    if recording is None:
+        raise ProblemError(f"{problem.what} has no recording {name!r} any more; solve it again")
+    initial = problem.parameter_set.updated(problem.initial, values_of(problem, result))
+    values, joints = problem.with_(initial=initial).guess_on(name), robot.joints
+    motors, sensors = list[Motor](), list[JointPosition]()
+    for m in (m for m in problem.model.motors if m.joint.name in joints):
+        how = {"gain": m.unit_effort, "offset": m.offset, "delay": m.delay, "lag": m.lag}
+        own: dict[str, Any] = {key: number(part, values) for key, part in how.items()}
+        own |= {"coordinate": m.coordinate, "hold": m.hold, "measured": True}
+        motors.append(Motor(joints[m.joint.name], m.signal, **own))
+    for c in problem.channels:
+        if isinstance(c.sensor, JointPosition) and c.sensor.joint.name in joints:
+            how = {"scale": c.scale, "offset": c.offset, "delay": c.delay}
+            own = {key: number(part, values) for key, part in how.items()}
+            sensors.append(JointPosition(joints[c.sensor.joint.name], c.signal, coordinate=c.sensor.coordinate, **own))
+    model = robot.model(motors=motors)
+    return inverse_dynamics(Problem(robot.name, model, [recording], sensors, cutoff=problem.cutoff, place=robot.name))

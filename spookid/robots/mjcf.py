@@ -19,6 +19,7 @@ from scipy.spatial.transform import Rotation
 
 from spookid.errors import ProblemError
 from spookid.kernels.precision import EQUAL
+from spookid.robots.actuators import motors_of, servos_of
 from spookid.robots.description import (
     Actuator,
     Connection,
@@ -36,7 +37,6 @@ from spookid.robots.description import (
 )
 from spookid.robots.markup import Document, Element, read_bytes
 from spookid.robots.mjcf_bounds import Files
-from spookid.robots.mjcf_drives import motors_of, servos_of
 from spookid.tables.table import counted
 
 FREE, BALL, SLIDE, HINGE = range(4)

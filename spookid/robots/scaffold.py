@@ -1,5 +1,4 @@
-"""A problem file for a robot and its log: written to be read, and to be changed; initial values that a fit can begin
-from."""
+"""Problem file for a robot and its log, written to be read and changed, with initial values for a fit."""
 
 from __future__ import annotations
 
@@ -23,7 +22,8 @@ from spookid.kernels.arrays import Array
 from spookid.mechanics.inertia_coordinates import LogCholesky
 from spookid.results.trajectory import rms
 from spookid.robots.description import Freedom
-from spookid.robots.logs import Log, Matched, efforts_along, notices
+from spookid.robots.identified import efforts_along
+from spookid.robots.logs import Log, Matched, notices
 from spookid.robots.robot import Robot
 
 _SHARE = 0.02

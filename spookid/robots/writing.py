@@ -107,7 +107,8 @@ def rewritten(robot: Parts, identified: Identified, drives: Sequence[ServoActuat
                 f"{robot.source.document.path} has no joint {one.joint!r} of a servo; rename one of them"
             )
         own = joints.setdefault(robot.freedoms[one.joint].name, {})
-        own["damping"] = own.get("damping", robot.freedoms[one.joint].viscous) + one.back_emf
+        own["damping"] = own.get("damping", robot.freedoms[one.joint].viscous)
+        own["damping"] += 0.0 if one.motor else one.back_emf
     edits = actuator_edits(robot.source.document, drives) if drives else []
     return _content(robot, inertials, joints, edits), inertials, joints
 

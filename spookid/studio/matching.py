@@ -9,7 +9,7 @@ from pathlib import Path
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError
 from spookid.robots import Robot
-from spookid.robots.logs import EFFORTS, Log, Matched, opened
+from spookid.robots.logs import Log, Matched, opened
 from spookid.studio.choices import ROLES, Choices, Column
 
 
@@ -72,10 +72,4 @@ def matched_by(log: Log, columns: Mapping[str, Column]) -> Matched:
             own[column.joint] = name
     if not found.get("position"):
         raise ProblemError(f"no column of {log.path.name} is assigned to the position of a joint; assign one")
-    effort = max(EFFORTS, key=lambda kind: len(found.get(kind, {})))
-    for kind in EFFORTS:
-        if kind != effort:
-            unused |= dict.fromkeys(found.get(kind, {}).values(), f"a {kind} beside a {effort}")
-    efforts = found.get(effort, {})
-    commands = {joint: column for joint, column in found.get("command", {}).items() if joint not in efforts}
-    return Matched(log.time, found["position"], efforts, effort if efforts else "", unused, commands)
+    return Matched.of(log.time, found, unused)

@@ -174,6 +174,21 @@ def whole(name: str) -> str:
     return re.sub(r"\[\d+\]$", "", name)
 
 
+def tokens(text: str) -> list[str]:
+    """Words and numbers of a name, in small letters; ``q1`` is two of them."""
+    apart = re.sub(r"([a-z])([A-Z])", r"\1 \2", text)
+    return re.findall(r"[a-z]+|\d+", apart.lower())
+
+
+TIMES = ("t", "time", "timestamp", "stamp", "sec", "secs", "seconds")
+"""First words of columns that hold times."""
+
+
+def time_in(names: Iterable[str]) -> str:
+    """The first name that is one of times; ``t`` if there is none."""
+    return next((name for name in names if tokens(name)[:1] and tokens(name)[0] in TIMES), "t")
+
+
 def short_listing(there: Sequence[str]) -> str:
     """List of names, abbreviated if there are many."""
     return several(listing([name]) for name in there)

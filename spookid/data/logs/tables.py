@@ -29,11 +29,15 @@ from spookid.data.logs.columns import (
     most_bytes,
     reading,
     short_listing,
+    time_in,
     whole,
 )
 from spookid.errors import ProblemError, listing
 from spookid.files import regular, unreadable
 from spookid.records import dataclass
+
+EPISODES = "episode_index"
+"""Column of LeRobot datasets."""
 
 
 def read_npz(
@@ -119,8 +123,9 @@ def read_frame(frame: Any, options: Options, time: str, from_zero: bool) -> list
     return by_clocks(str(place), columns, time, options.own)
 
 
-def read_parquet(options: Options, time: str, from_zero: bool) -> list[Clock]:
-    """Read the clocks of the numerical columns of a Parquet file, and of lists of equal length: ``q[0]``, ``q[1]``."""
+def read_parquet(options: Options, time: str, from_zero: bool, rows: tuple[str, int] | None = None) -> list[Clock]:
+    """Read the clocks of the numerical columns of a Parquet file, and of lists of equal length: ``q[0]``, ``q[1]``;
+    with ``rows`` only where a column has a number."""
     path = options.path
     arrow = library("pyarrow", "pyarrow", f"{path}: a Parquet file")
     parquet = library("pyarrow.parquet", "pyarrow", f"{path}: a Parquet file")
@@ -129,10 +134,19 @@ def read_parquet(options: Options, time: str, from_zero: bool) -> list[Clock]:
         for field in file.schema_arrow:  # numbers, and lists of them
             one = field.type.value_type if _is_list(types, field.type) else field.type
             numeric[field.name] = types.is_integer(one) or types.is_floating(one) or types.is_boolean(one)
-        chosen, groups = _chosen(options, numeric, time), range(file.metadata.num_row_groups)
-        parts = [file.metadata.row_group(i).column(j) for i in groups for j in range(file.metadata.num_columns)]
-        check_amount(path, sum(one.num_values for one in parts if one.path_in_schema.split(".")[0] in chosen))
-        table = file.read(columns=chosen)
+        time = time or time_in(numeric)
+        chosen = _chosen(options, numeric, time)
+        check_amount(path, file.metadata.num_rows * len(chosen))  # and of lists as they come, in parts
+        if rows is None and EPISODES in numeric and len(file.read(columns=[EPISODES]).column(0).unique()) > 1:
+            raise ProblemError(f"{path} has several episodes of a LeRobot dataset; give the dataset's folder instead")
+        batches, size = [file.schema_arrow.empty_table().select(chosen)], 0
+        for batch in file.iter_batches(columns=[*dict.fromkeys([*chosen, *(rows or ())[:1]])]):
+            part = arrow.Table.from_batches([batch])
+            if rows is not None:
+                part = part.filter(library("pyarrow.compute", "pyarrow", "it").equal(part.column(rows[0]), rows[1]))
+            check_amount(path, (size := size + part.nbytes) / 8)
+            batches.append(part.select(chosen))
+        table = arrow.concat_tables(batches)
         columns: dict[str, Any] = {}
         for name in table.column_names:
             columns.update(_arrow_values(types, name, table.column(name), options, from_zero))
@@ -202,10 +216,11 @@ def clocks(leaves: Mapping[str, Leaf], options: Options, time: str, separator: s
     A matrix with a row, or column, for each timestamp is a signal for each of the others: ``q[0]``, ``q[1]``.
     """
     place, own = str(options.path), options.own
+    time = time or time_in(name.rpartition(separator)[2] for name in leaves)
     for name in (*own, *own.values()):
         if name not in leaves:
             raise ProblemError(f"{place} has no array {name!r}, which times= names; it has {short_listing([*leaves])}")
-    of = {name: own.get(name) or _stamps(name, leaves, time, separator) for name in leaves}
+    of = {name: own.get(name) or stamps_of(name, leaves, time, separator) for name in leaves}
     stamps = {found for found in of.values() if found is not None}
     if not stamps:
         raise ProblemError(
@@ -252,7 +267,7 @@ def clocks(leaves: Mapping[str, Leaf], options: Options, time: str, separator: s
     return made
 
 
-def _stamps(name: str, leaves: Mapping[str, Leaf], time: str, separator: str) -> str | None:
+def stamps_of(name: str, leaves: Mapping[str, Leaf], time: str, separator: str) -> str | None:
     """Path of the timestamps in the group of an array, or in the nearest group around it that has some."""
     *groups, _ = name.split(separator)
     paths = (separator.join([*groups[:depth], time]) for depth in range(len(groups), -1, -1))
