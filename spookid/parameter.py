@@ -26,7 +26,7 @@ _placeholders: dict[int, Placeholder] = {}
 
 
 class Placeholder(ca.SX):  # type: ignore[misc]
-    """A symbol of the motion in expressions of coefficients and drives; it is zero where nothing moves."""
+    """Symbol of the motion in expressions of coefficients and drives; it is zero at rest."""
 
     def __init__(self, name: str) -> None:
         super().__init__(ca.SX.sym(name))
@@ -37,13 +37,13 @@ class Placeholder(ca.SX):  # type: ignore[misc]
 
 
 def placeholders_in(expressions: Iterable[ca.SX]) -> list[Placeholder]:
-    """The placeholders of expressions, each once."""
+    """Placeholders in expressions, each listed once."""
     hashes = (symbol.element_hash() for symbol in _symbols(expressions)) if _placeholders else ()
     return [_placeholders[one] for one in hashes if one in _placeholders]
 
 
 def at_rest(expression: ca.SX) -> ca.SX:
-    """An expression with zeros for its placeholders."""
+    """Expression in which all placeholders are zero."""
     for one in placeholders_in([expression]):
         expression = ca.substitute(expression, one, ca.SX(0))
     return expression

@@ -120,5 +120,5 @@ def test_nothing_to_draw_is_refused(fitted):
     with pytest.raises(ProblemError, match="give at least 1"):
         studies.randomize(problem, solution, 0)
     known = problem.with_(fixed=["J", "b"])
-    with pytest.raises(ProblemError, match="no draw is possible"):
+    with pytest.raises(ProblemError, match="draws need one at least"):
         studies.randomize(known, known.solve(), 10)

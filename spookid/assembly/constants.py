@@ -227,8 +227,8 @@ def at_gains(problem: Problem, noise: Sequence[Noise], values: Mapping[str, floa
 
 
 def resolution(channel: Channel, recordings: Sequence[Array]) -> float:
-    """Width of a count of a channel: declared, or the largest, over recordings, of the smallest steps between values of
-    the signal; 0 without steps."""
+    """Resolution of a channel: the declared count, or the largest, over recordings, of the smallest steps between
+    values of the signal; 0 without steps."""
     declared = channel.sensor.resolution
     return max(map(_resolution, recordings), default=0.0) if declared is None else float(declared)
 

@@ -32,7 +32,7 @@ from spookid.transcription.factor import Factor, Group, Kind
 
 
 def residual_factor(problem: Problem, settings: Settings, residual: Residual, model: Model) -> Factor:
-    """One of the user's own."""
+    """Factor of a user-defined residual."""
     data = [ca.SX.sym("u", len(problem.model.inputs)) for _ in range(residual.states)]
     inputs = [problem.model.by_signal(u) for u in data]
     variables, motions = _motions(problem, settings, model, residual)

@@ -271,7 +271,7 @@ class Channel:
 
     @property
     def is_adjusted(self) -> bool:
-        """True if its noise has heavy tails or its timestamps err, for which a stage adjusts the samples."""
+        """True if the noise has heavy tails or timestamps are inaccurate, so that a stage adjusts the samples."""
         return isinstance(self.loss, StudentT) or self.sensor.jitter != 0
 
     @property

@@ -68,7 +68,7 @@ class Cauchy(RobustLoss):
 
 @dataclass(frozen=True)
 class StudentT:
-    """Noise with Student's t-distribution, whose tails are heavier than normal: a sensor's ``loss``.
+    """Sensor noise with Student's t-distribution, whose tails are heavier than normal: the argument ``loss``.
 
     >>> sensor = HingeAngle(hinge, "angle", loss=StudentT())  # degrees of freedom are estimated
     >>> sensor = HingeAngle(hinge, "angle", loss=StudentT(4))

@@ -296,7 +296,7 @@ class Readable:
         closed_loop: bool | None = None,
         units: Mapping[str, str] | None = None,
     ) -> Self:
-        """Read lists of numbers, or a list of records, from JSON; .jsonl and .ndjson have a record in each line.
+        """Read a JSON file with lists of numbers or a list of records; .jsonl and .ndjson have one record per line.
 
         Signals are named by their paths: ``arm/q``, and of lists in records ``q[0]``, ``q[1]``. If records are the
         only list in the file, their names alone are taken. A number beside the lists is the same for all samples.
@@ -339,7 +339,7 @@ class Readable:
         units: Mapping[str, str] | None = None,
         from_zero: bool = True,
     ) -> Self:
-        """Read a data log of WPILib.
+        """Read a WPILib data log file (.wpilog).
 
         Entries of numbers are signals: ``drive/position``, and of arrays ``drive/states[0]``. `topics` chooses entries,
         as with `from_rosbag`. Times count from the first sample, or as the robot does without `from_zero`.

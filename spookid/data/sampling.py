@@ -254,7 +254,7 @@ class Samples:
         return stamps, values, weights
 
     def along(self, reach: Reach | None, every: bool, rows: FloatArray) -> tuple[NDArray[np.intp], FloatArray]:
-        """Indices of the samples between the steps, of ``every`` one, or without a reach of those at the steps; and
+        """Indices of the samples between the steps, of ``every`` sample, or without a reach of those at the steps; and
         their numbers among those of all rows, (count, slots)."""
         if reach is not None:
             seen, _, where = self.placed(reach, every)

@@ -88,8 +88,8 @@ def _outweighed(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) 
 
 
 def left_to_noise(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> list[str]:
-    """Coordinates whose process noise is larger than what acts along them, driven or not, and sensors of which noise is
-    the larger part: either may be so with a right model, of which no unit or sign is asked about."""
+    """Coordinates whose process noise exceeds their loads and motor efforts, and sensors whose signal is mostly
+    noise."""
     found = [one.label for one in _outweighed(assembly, point, motion)]
     for i, channel in enumerate(assembly.problem.channels):
         shown = np.concatenate([trajectory.observed[:, i] for trajectory in motion])

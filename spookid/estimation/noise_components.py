@@ -53,7 +53,7 @@ _SPAN = 1e4
 
 
 class Errors(NamedTuple):
-    """Of the samples of one channel in one recording, (n,) each."""
+    """Residuals of one channel's samples in one recording, (n,) each."""
 
     places: Array  # among the recording's timestamps
     errors: Array  # measured less predicted, in the signal's unit
@@ -66,7 +66,7 @@ class Errors(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Distribution:
-    """Of the errors of one channel."""
+    """Noise distribution of one channel."""
 
     scale: float  # σ, in the signal's unit
     jitter: float  # τ [s]
@@ -82,7 +82,7 @@ class Distribution:
         return (1 + self.tail) / (1 + 3 * self.tail)
 
     def density(self, squares: Array, variance: Array) -> Array:
-        """Logarithm of the density of errors with these squares."""
+        """Logarithm of the probability density of residuals with these squares."""
         y, ratio = self.tail, squares / variance
         if y < _SMALL:
             shape = (-math.log(2 * math.pi) - ratio - y * (1 + 2 * ratio - ratio**2) / 2) / 2
@@ -93,7 +93,7 @@ class Distribution:
 
     @property
     def freedom(self) -> float:
-        """ν, 0 for the normal distribution."""
+        """Degrees of freedom ν, 0 for the normal distribution."""
         return 1 / self.tail if self.tail > _SMALL else 0.0
 
     def deviations(self, left: Array, rates: Array, free: Mask) -> Array:
@@ -112,12 +112,12 @@ class Distribution:
         return errors
 
     def gain(self, of: Errors) -> float:
-        """Log-likelihood of the errors of a fit beyond that of the normal noise of its rows."""
+        """Log-likelihood gain of a fit's residuals against normal noise with the equations' sigma."""
         normal = -(of.rows**2) / 2 - np.log(of.sigma) - math.log(2 * math.pi) / 2
         return float(np.sum(self.density(of.errors**2, self.information * of.widths**2) - normal))
 
     def adjusted(self, recording: Recording, signal: str, of: Errors) -> Recording:
-        """The recording with samples of a signal as normal noise has them."""
+        """Recording in which the samples of a signal are adjusted to normal noise."""
         values, weights, variance = recording.signal(signal).copy(), np.ones(len(recording.t)), self.variance(of.rates)
         kept = (1 + self.tail) / (1 + self.tail * of.errors**2 / (of.left * variance))
         values[of.places] += of.errors * (kept / self.information - 1)
@@ -138,11 +138,11 @@ def check_components(problem: Problem, staged: bool) -> None:
         }
         what = "jitter" if channel.sensor.jitter != 0 else "loss StudentT"
         for reason in (reason for reason, holds in reasons.items() if holds):
-            raise ProblemError(f"{channel.sensor.place}: {channel.signal!r} has {what}, which {reason}")
+            raise ProblemError(f"{channel.sensor.place}: {channel.signal!r} has {what}; this {reason}")
 
 
 def errors_of(fit: Fit, i: int) -> tuple[Errors, ...]:
-    """Of the samples of a channel by its number, in each recording."""
+    """Residuals of a channel, given by its number, in each recording."""
     assembly, states, found = fit.assembly, fit.likelihood.states if fit.likelihood else None, []
     channel, sigma, h = assembly.problem.channels[i], assembly.sigmas[i], assembly.problem.step
     residuals = assembly.transcription.residuals(fit.point)
@@ -172,8 +172,8 @@ def errors_of(fit: Fit, i: int) -> tuple[Errors, ...]:
 
 
 def most_likely(channel: Channel, errors: Sequence[Errors], floor: float) -> tuple[Distribution, Array]:
-    """The distribution of the errors with what is given of it and σ at its floor at least, and standard errors of σ, τ
-    and ν, (3,)."""
+    """Most likely noise distribution for given parameters of it and σ at least at its lower limit, with standard errors
+    of σ, τ and ν, (3,)."""
     from scipy.optimize import minimize  # slow to load, and few ask for it
 
     squares, left, rates = np.hstack([(one.errors**2, one.left, one.rates) for one in errors])
@@ -200,7 +200,7 @@ def most_likely(channel: Channel, errors: Sequence[Errors], floor: float) -> tup
 
 
 def with_components(work: Work, first: Fit) -> Fit:
-    """The fit with the noise of sensors whose samples are not normal with equal variances."""
+    """Fit with noise models for sensors whose samples are not normal with equal variances."""
     problem, fit, before = first.assembly.problem, first, math.nan
     own = [i for i, channel in enumerate(problem.channels) if channel.is_adjusted]
     floors = {size.names[0]: size.floor for size in first.assembly.noise if size.kind == "sensor"}
@@ -239,7 +239,7 @@ def _finding(signal: str, one: Distribution, errors: Array) -> Finding:
     """What was found of a sensor."""
     words, evidence = [], {"jitter": one.jitter, "freedom": one.freedom}
     if one.jitter:
-        words.append(f"Timestamps of {signal} err by {uncertain(1000 * one.jitter, 1000 * errors[1])} ms (rms).")
+        words.append(f"Timestamps of {signal} have errors {uncertain(1000 * one.jitter, 1000 * errors[1])} ms (rms).")
     if one.freedom:
         freedom = uncertain(one.freedom, errors[2])
         words.append(f"The noise of {signal} has Student's t-distribution with {freedom} degrees of freedom.")

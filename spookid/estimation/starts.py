@@ -120,8 +120,8 @@ def _wrong_unit(problem: Problem) -> Finding | None:
 
 
 def asking_on_the_way(work: Work) -> Callback | None:
-    """The callback of a first fit, which ends where it takes long, a question names a unit or a sign, and parameters
-    near those that it has come to explain the motion no more than the initial ones."""
+    """Callback of a first fit, which ends a long fit if a question names a wrong unit or sign, and the present
+    parameters explain the motion no better than the initial values."""
     told, problem = work.callback, work.problem
 
     def ask(iteration: Iteration) -> None:
@@ -132,7 +132,7 @@ def asking_on_the_way(work: Work) -> Callback | None:
             if questions(problem.with_(initial={**problem.initial, **found})):
                 work.misread = True
                 named = ", ".join(wrong.evidence.get("signals", wrong.subject))
-                raise SearchEndedError(f"of {named} a unit or a sign is wrong, which a question names")
+                raise SearchEndedError(f"signal {named} has a wrong unit or sign: see the question about it")
 
     return ask if work.begins and problem.estimates_noise else told
 

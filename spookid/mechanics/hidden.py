@@ -23,13 +23,13 @@ from spookid.records import dataclass
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Wheel(Hinge):
-    """A hinge whose angle counts turns."""
+    """Hinge whose angle counts full turns."""
 
     coordinates = (Coordinate("angle", "rad"),)
 
 
 class Hidden:
-    """A state: the body and joint that carry it, and the symbols for it and for what its derivative depends on.
+    """Additional state: the body and joint that carry it, and symbols of the state and of what its derivative needs.
 
     Args:
         name: of the joint.
@@ -56,7 +56,7 @@ class Hidden:
 
 
 class RandomWalk(Placeholder):
-    """A coefficient that drifts: a random walk with a mean of zero over each recording, in expressions of coefficients.
+    """Coefficient that drifts: a random walk with zero mean over each recording, in expressions of coefficients.
 
     >>> heat = RandomWalk("heat")
     >>> warm = Hinge("warm", GROUND.frame(), arm.frame(), viscous=0.1 * (1 + heat), coulomb=0.2 * (1 + heat))
@@ -84,7 +84,7 @@ class RandomWalk(Placeholder):
 
 
 def walks_in(expressions: Iterable[ca.SX]) -> list[Hidden]:
-    """States of the random walks in expressions, each once."""
+    """States of the random walks in expressions, each listed once."""
     found: Iterable[Any] = placeholders_in(expressions)
     return [one.hidden for one in found if isinstance(one, RandomWalk)]
 
@@ -92,7 +92,7 @@ def walks_in(expressions: Iterable[ca.SX]) -> list[Hidden]:
 def inserted_in(
     expression: ca.SX, hidden: Sequence[Hidden], joints: Sequence[Joint], motion: tuple[ca.SX, ca.SX]
 ) -> ca.SX:
-    """An expression with positions and rates of all joints, (n_s,) each, for the symbols of hidden states."""
+    """Expression in which positions and rates of all joints, (n_s,) each, replace the symbols of hidden states."""
     ends = np.cumsum([len(joint.coordinates) for joint in joints])
     starts = {joint.name: int(end) - len(joint.coordinates) for joint, end in zip(joints, ends, strict=True)}
     pairs: dict[Placeholder, ca.SX] = {

@@ -107,7 +107,9 @@ class FullInertia(metaclass=Checked):
         mass = at_guess(expected.mass).item()
         wrong = impossible(at_guess(expected.inertia), PRINTED) if mass > 0 else f"the mass is {mass:g} kg"
         if wrong:
-            raise ProblemError(f"{self._what}: the mean of the prior within={within:g} is not physical: {wrong}")
+            raise ProblemError(
+                f"{self._what}: the prior mean of within={within:g} is not physical: {wrong}; correct it"
+            )
 
     @classmethod
     def from_pi(cls, pi: Any, **known: Any) -> FullInertia:

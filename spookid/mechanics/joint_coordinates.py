@@ -237,7 +237,7 @@ def _beyond(pose: _Pose, known: Frame, moved: _Pose, new: Frame) -> _Pose:
 
 
 def bound_of(model: Model, joint: Joint, position: ca.SX, before: ca.SX, rates: ca.SX, efforts: Efforts) -> Bound:
-    """Bound of a joint's dry friction, of positions, preceding rates, rates and efforts of all joints, (n_s,) each."""
+    """Bound of a joint's dry friction, for positions, preceding rates, rates and efforts of all joints, (n_s,) each."""
     own = model.freedoms_of(joint)
     bound = joint.bound(position[own, 0], before[own, 0], efforts[own])
     parts = bound.load, bound.constant, bound.load_lean, bound.constant_lean

@@ -221,12 +221,12 @@ class Model(metaclass=Checked):
 
     @cached_property
     def hidden(self) -> tuple[Hidden, ...]:
-        """States besides the motion: integrals of servos, and random walks of coefficients."""
+        """Additional states besides the motion: integrals of servos, and random walks of coefficients."""
         expressions = (e for things in (self.joints, self.servos) for one in things for e in one.expressions())
         return (*(s.integrator for s in self.servos if s.integrator is not None), *walks_in(expressions))
 
     def in_motion(self, expression: ca.SX, motion: tuple[ca.SX, ca.SX] | None) -> ca.SX:
-        """An expression with its placeholders by positions and rates of all joints, (n_s,) each; None: zeros."""
+        """Expression in which positions and rates of all joints, (n_s,) each, replace the placeholders; None: zeros."""
         if not self.hidden:
             return expression
         return at_rest(expression) if motion is None else inserted_in(expression, self.hidden, self.joints, motion)

@@ -222,7 +222,7 @@ class Servo(Load):
         return Hidden(f"{self.label} integral", z, 0.0, [_Integrand(self, z, q, s)], others=others)
 
     def integrand(self, z: ca.SX, q: ca.SX, s: ca.SX, inputs: ca.SX) -> ca.SX:
-        """ż of the integral z: the error while the drive is on; at a limit only what leads back."""
+        """Derivative ż of the integral z: the control error while on; at a limit, only what leads back."""
         given = self._given(inputs)
         error = given.get("enabled", ca.SX(1)) * self._error(q, s, given)
         if self.integral_limit is None:

@@ -375,7 +375,7 @@ def _check_held(description: Description, held: Mapping[str, float]) -> None:
     for name, position in held.items():
         if name not in single:
             known = ", ".join(sorted(single)) or "none"
-            raise ProblemError(f"robot {description.name!r} has no hinge or slider {name!r} to fix, only {known}")
+            raise ProblemError(f"robot {description.name!r} has no hinge or slider {name!r} to fix; choose {known}")
         if isinstance(position, bool) or not isinstance(position, (int, float)):
             raise ProblemError(
                 f"robot {description.name!r}: joint {name!r} cannot be fixed at {shown(position)}; give a number"

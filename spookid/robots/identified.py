@@ -94,7 +94,7 @@ def from_values(robot: Parts, values: Mapping[str, float]) -> Identified:
     names = [p.name for p in parameters_in(formulas, f"{robot!r}")]
     for name in values:
         if name not in names:
-            raise ProblemError(f"robot {robot.name!r} has no Parameter {name!r}, only {', '.join(names) or 'none'}")
+            raise ProblemError(f"robot {robot.name!r} has no Parameter {name!r}; use {', '.join(names) or 'none'}")
     for name in names:
         if name not in values:
             raise ProblemError(f"robot {robot.name!r} has a Parameter {name!r} without a value; add the value")

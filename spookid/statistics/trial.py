@@ -296,7 +296,7 @@ is left concerns the likelihood."""
 
 
 class SearchEndedError(ArithmeticError):
-    """The model does not move as the data do: twice in a row no best states were found, or a callback says so."""
+    """Error if the best states were not found twice in succession, or a callback ended the search."""
 
 
 @dataclasses.dataclass(eq=False)

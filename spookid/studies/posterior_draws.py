@@ -121,7 +121,7 @@ def randomize(problem: Problem, solution: Solution, count: int = 1000, seed: int
     moving = np.array([not solution.parameters[name].at_bound for name in known.names], dtype=bool)
     drawn = np.flatnonzero(np.isfinite(variances) & (variances > 0) & moving).tolist()
     if not drawn:
-        raise ProblemError(f"no parameter of {solution.problem!r} has a standard error, so that no draw is possible")
+        raise ProblemError(f"no parameter of {solution.problem!r} has a standard error; draws need one at least")
     estimates = [solution.parameters[known.names[i]] for i in drawn]
     names = tuple(one.name for one in estimates)
     center, lower, upper = (

@@ -122,7 +122,7 @@ def card(problem: Problem, solution: Solution) -> Card:
     free = [one for name, one in solution.parameters.items() if name in own and not (one.fixed or one.at_bound)]
     free = [one for one in free if one.name in known.names and math.isfinite(one.std_err) and one.std_err > 0]
     if not free:
-        raise ProblemError(f"no parameter of {solution.problem!r} has a standard error, so that no card is possible")
+        raise ProblemError(f"no parameter of {solution.problem!r} has a standard error; a card needs one at least")
     places = [known.names.index(one.name) for one in free]
     covariance = known.covariance[np.ix_(places, places)]
     scales = [one.scale if math.isfinite(one.scale) else 1.0 for one in free]

@@ -175,7 +175,7 @@ def whole(name: str) -> str:
 
 
 def tokens(text: str) -> list[str]:
-    """Words and numbers of a name, in small letters; ``q1`` is two of them."""
+    """Words and numbers in a column name, in lower case; ``q1`` gives two tokens."""
     apart = re.sub(r"([a-z])([A-Z])", r"\1 \2", text)
     return re.findall(r"[a-z]+|\d+", apart.lower())
 
@@ -185,7 +185,7 @@ TIMES = ("t", "time", "timestamp", "stamp", "sec", "secs", "seconds")
 
 
 def time_in(names: Iterable[str]) -> str:
-    """The first name that is one of times; ``t`` if there is none."""
+    """First column name that means time; ``t`` if there is none."""
     return next((name for name in names if tokens(name)[:1] and tokens(name)[0] in TIMES), "t")
 
 

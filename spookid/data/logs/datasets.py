@@ -106,7 +106,7 @@ def read_lerobot(options: Options, episode: int | None) -> tuple[list[Clock], Op
     full = {plain[new]: new for new in plain}
 
     def spread(named: Mapping[str, Any]) -> dict[str, Any]:
-        """What was said of arrays, for each of their entries."""
+        """Attributes of arrays, repeated for each of their entries."""
         return {new: value for name, value in named.items() for new in names.get(name, [full.get(name, name)])}
 
     chosen = None if options.signals is None else spread(dict.fromkeys(options.signals))

@@ -268,7 +268,7 @@ def clocks(leaves: Mapping[str, Leaf], options: Options, time: str, separator: s
 
 
 def stamps_of(name: str, leaves: Mapping[str, Leaf], time: str, separator: str) -> str | None:
-    """Path of the timestamps in the group of an array, or in the nearest group around it that has some."""
+    """Path of the timestamps in the group of an array, or in the nearest enclosing group that has some."""
     *groups, _ = name.split(separator)
     paths = (separator.join([*groups[:depth], time]) for depth in range(len(groups), -1, -1))
     return next((path for path in paths if path in leaves), None)
