@@ -132,7 +132,7 @@ class Parameter(ca.SX):  # type: ignore[misc]
 
     @property
     def name(self) -> str:
-        """Its name in results and on the command line."""
+        """Name of the Parameter in results and on the command line."""
         return self._facts[0]
 
     @property

@@ -38,7 +38,7 @@ def floats(values: object, what: str) -> FloatArray:
 def merged(
     t: FloatArray, signals: Mapping[str, object], times: Mapping[str, object], place: str
 ) -> tuple[FloatArray, Mapping[str, object]]:
-    """Merge timestamps of several clocks and their signals; a signal is NaN at times without a sample."""
+    """Merge signals with different timestamps into one array; a signal is NaN at times without a sample."""
     given: dict[str, object] = dict(signals)
     clocks: dict[str, tuple[FloatArray, FloatArray]] = {}
     for name, stamps in times.items():

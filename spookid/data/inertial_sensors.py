@@ -47,7 +47,7 @@ class _Mounted(DeclaredSensor):
 
 @dataclass(frozen=True, eq=False)
 class Gyroscope(_Mounted):
-    """Angular velocity of a body in the axes of a frame [rad/s]: scale · ω + bias.
+    """Gyroscope that measures the angular velocity of a body in the axes of a frame [rad/s]: scale · ω + bias.
 
     Raises:
         ProblemError: if ``frame`` is no frame, there are not three signals, or ``sigma`` is not positive.
@@ -62,7 +62,7 @@ class Gyroscope(_Mounted):
 
 @dataclass(frozen=True, eq=False)
 class Accelerometer(_Mounted):
-    """Specific force at the origin of a frame, in its axes [m/s²]: scale · (acceleration − gravity) + bias.
+    """Accelerometer at a frame's origin: specific force in its axes [m/s²], scale · (acceleration − gravity) + bias.
 
     At rest it measures −g, the specific force of the support.
 

@@ -117,7 +117,7 @@ def uniform(t: FloatArray, values: FloatArray, interval: float) -> FloatArray:
 
 
 def detrended(values: FloatArray) -> FloatArray:
-    """Subtract the line from the first to the last value."""
+    """Subtract the straight line through the first and the last value."""
     return np.asarray(values - np.linspace(values[0], values[-1], len(values)))
 
 

@@ -44,7 +44,7 @@ class RobustLoss(ABC):
 
 
 class Huber(RobustLoss):
-    """Huber loss: ρ(z) = z up to 1, then 2 √z − 1."""
+    """Huber loss ρ(z) of the squared normalized residual z: ρ = z up to 1, then 2 √z − 1."""
 
     def row(self, r: ca.SX) -> ca.SX:
         size = ca.fabs(r)

@@ -55,8 +55,8 @@ class OfCoordinate(OneSignal):
 
 @dataclass(frozen=True, eq=False)
 class JointPosition(OfCoordinate):
-    """Encoder of a joint: one of its coordinates [rad or m]. Angles of hinges may be wrapped or multi-turn, because
-    their residuals are modulo 2π.
+    """Encoder that measures one coordinate of a joint [rad or m]. Angles of hinges may be wrapped or multi-turn,
+    because their residuals are modulo 2π.
 
     Raises:
         ProblemError: if ``joint`` is no joint or has no such coordinate, or ``sigma`` is not positive.
@@ -80,7 +80,7 @@ class JointPosition(OfCoordinate):
 
 @dataclass(frozen=True, eq=False)
 class HingeAngle(JointPosition):
-    """The angle of a hinge [rad], measured by an encoder: ``JointPosition`` of a hinge."""
+    """Encoder that measures the angle of a hinge [rad]: ``JointPosition`` of a hinge."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.joint, Hinge):
@@ -93,7 +93,7 @@ class HingeAngle(JointPosition):
 
 @dataclass(frozen=True, eq=False)
 class JointRate(OfCoordinate):
-    """Tachometer of a joint: the rate of a coordinate [rad/s or m/s].
+    """Tachometer that measures the rate of a joint coordinate [rad/s or m/s].
 
     Raises:
         ProblemError: if ``joint`` is no joint or has no such coordinate, or ``sigma`` is not positive.
@@ -153,7 +153,7 @@ class PointPosition(DeclaredSensor):
 
 @dataclass(frozen=True, eq=False)
 class PointDistance(OneSignal):
-    """Draw-wire sensor or laser: the distance between the origins of two frames [m].
+    """Draw-wire sensor or laser that measures the distance between the origins of two frames [m].
 
     Raises:
         ProblemError: if one is no frame, both are on one body, or ``sigma`` is not positive.

@@ -126,7 +126,7 @@ class State:
         return self.joints[1][self.model.freedoms_of(joint), 0]
 
     def position(self, frame: Frame) -> ca.SX:
-        """Origin of a frame in the world, (3,) [m]."""
+        """Position of a frame's origin in the world, (3,) [m]."""
         return self.model.moving(frame, self.q, self.v).origin
 
     def axes(self, frame: Frame) -> ca.SX:
@@ -138,7 +138,7 @@ class State:
         return self.model.moving(frame, self.q, self.v).velocity
 
     def angular_velocity(self, body: Body) -> ca.SX:
-        """ω of a body in its own frame, (3,) [rad/s]."""
+        """Angular velocity ω of a body in its own frame, (3,) [rad/s]."""
         return self.model.twist(body, self.v)[1]
 
     def acceleration(self, frame: Frame) -> ca.SX:
@@ -150,7 +150,7 @@ class State:
         return linear + rotations.matrix(self.model.pose(frame.body, self.q)[1]) @ inside
 
     def angular_acceleration(self, body: Body) -> ca.SX:
-        """ω̇ of a body in its own frame, (3,) [rad/s²]."""
+        """Angular acceleration ω̇ of a body in its own frame, (3,) [rad/s²]."""
         return self.model.twist(body, self.a)[1]
 
     def wrench(self, joint: Joint) -> tuple[ca.SX, ca.SX]:

@@ -111,7 +111,7 @@ class Clock:
 
 
 def by_clocks(place: str, columns: Mapping[str, Any], time: str, own: Mapping[str, str], **words: Any) -> list[Clock]:
-    """Group columns by clock: the clock ``time``, and the clocks of signals with their own column of timestamps."""
+    """Group columns by timestamps: those sampled at ``time``, and those with their own column of timestamps."""
     shared = {name: v for name, v in columns.items() if name not in {time, *own, *own.values()}}
     found = [Clock(place, time, columns[time], shared, **words)]
     for stamps in dict.fromkeys(own.values()):

@@ -25,7 +25,7 @@ _LINES = (".jsonl", ".ndjson")
 
 
 def read_json(options: Options, time: str) -> list[Clock]:
-    """Read the clocks of lists of numbers and of records; a number beside them is the same for all samples."""
+    """Read lists of numbers and of records, grouped by timestamps; a single number is the same for all samples."""
     path = options.path
     with reading(path, "JSON file", "write it anew"):
         text, note = decoded(path)
@@ -96,7 +96,7 @@ _COUNTERS = (EPISODES, _FRAME, "index", "task_index")
 
 
 def read_lerobot(options: Options, episode: int | None) -> tuple[list[Clock], Options]:
-    """Read the clock of one episode of a dataset, and the options with names and units of single entries."""
+    """Read one episode of a dataset, and the options with names and units of single entries."""
     path = options.path
     with reading(path, "LeRobot dataset", "copy it anew"):
         content = json.loads(decoded(path / "meta" / "info.json")[0])
@@ -148,7 +148,7 @@ _FORMATS = {"boolean": "?", "int64": "q", "float": "f", "double": "d"}
 
 
 def read_wpilog(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
-    """Read the clocks of the entries of numbers in a data log of WPILib (version 1.0): ``drive/position``, of arrays
+    """Read numerical entries of a WPILib data log (version 1.0), grouped by timestamps: ``drive/position``, of arrays
     ``drive/states[0]``."""
     path, notes = options.path, list[str]()
     there, found = dict[str, str](), dict[str, Messages]()

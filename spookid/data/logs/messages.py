@@ -155,7 +155,7 @@ def joined(found: Sequence[Messages], options: Options, from_zero: bool) -> list
 
 
 def measured(clock: Clock, options: Options) -> Clock:
-    """Remove signals from a clock that were never measured, such as efforts of a robot without torque sensors."""
+    """Remove signals that were never measured, such as efforts of a robot without torque sensors."""
     empty = [name for name, values in clock.columns.items() if np.isnan(values).all()]
     if not empty or options.signals is not None:
         return clock
@@ -211,7 +211,7 @@ def _field(message: Any, name: str) -> Any:
 
 
 def read_bag(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
-    """Read the clocks of the topics of a ROS bag: a file of ROS 1, or a folder of ROS 2."""
+    """Read the topics of a ROS bag, grouped by timestamps: a file of ROS 1, or a folder of ROS 2."""
     path = options.path
     highlevel, types = (library(f"rosbags.{name}", "rosbags", f"{path}: a bag") for name in ("highlevel", "typesys"))
     store = types.get_typestore(types.Stores.LATEST)  # for bags of ROS 2 that say nothing of their types
@@ -262,7 +262,7 @@ _ENCODINGS = ("cdr", "ros1", "protobuf", "json")
 
 
 def read_mcap(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
-    """Read the clocks of the topics of an MCAP file."""
+    """Read the topics of an MCAP file, grouped by timestamps."""
     path = options.path
     mcap = library("mcap.reader", "mcap", f"{path}: an MCAP file")
     decoders: dict[int, Callable[[bytes], Any]] = {}
@@ -310,7 +310,7 @@ def _decoder(options: Options, schema: Any, channel: Any) -> Callable[[bytes], A
 
 
 def read_ulog(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
-    """Read the clocks of a ULog file, with signals such as ``sensor_combined/gyro_rad[0]``."""
+    """Read a ULog file, grouped by timestamps, with signals such as ``sensor_combined/gyro_rad[0]``."""
     path = options.path
     pyulog = library("pyulog", "pyulog", f"{path}: a ULog file")
     with reading(path, "ULog file", "copy the file from the device again"):

@@ -76,7 +76,7 @@ def _shape(archive: Any, name: str) -> tuple[int, ...] | None:
 
 
 def read_archive(options: Options, time: str) -> list[Clock]:
-    """Read the clock of the array ``time``, and clocks of signals with their own timestamps, from an archive.
+    """Read an archive: signals sampled at the array ``time``, and signals with their own timestamps.
 
     Without a choice every numeric array that is as long as its time is a signal. Raises `ProblemError` naming the
     array; those of Python objects are refused.
@@ -104,7 +104,7 @@ def read_archive(options: Options, time: str) -> list[Clock]:
 
 
 def read_frame(frame: Any, options: Options, time: str, from_zero: bool) -> list[Clock]:
-    """Read the clocks of the numerical columns of a data frame; its index is the time if no column has that name."""
+    """Read the numerical columns of a data frame; its index is the time if no column has that name."""
     place = options.path
     pandas = library("pandas", "pandas", f"{place}: a data frame")
     if not isinstance(frame, pandas.DataFrame):
@@ -124,8 +124,8 @@ def read_frame(frame: Any, options: Options, time: str, from_zero: bool) -> list
 
 
 def read_parquet(options: Options, time: str, from_zero: bool, rows: tuple[str, int] | None = None) -> list[Clock]:
-    """Read the clocks of the numerical columns of a Parquet file, and of lists of equal length: ``q[0]``, ``q[1]``;
-    with ``rows`` only where a column has a number."""
+    """Read the numerical columns of a Parquet file, and lists of equal length: ``q[0]``, ``q[1]``; with ``rows`` only
+    where a column has a number."""
     path = options.path
     arrow = library("pyarrow", "pyarrow", f"{path}: a Parquet file")
     parquet = library("pyarrow.parquet", "pyarrow", f"{path}: a Parquet file")
@@ -293,7 +293,7 @@ def _loaded(leaf: Leaf, columns: list[str], wanted: list[str], count: int) -> di
 
 
 def read_hdf5(options: Options, time: str) -> list[Clock]:
-    """Read the clocks of an HDF5 file: datasets and fields of compound datasets, named by their paths."""
+    """Read an HDF5 file: datasets and fields of compound datasets, named by their paths, grouped by timestamps."""
     path = options.path
     h5py = library("h5py", "h5py", f"{path}: an HDF5 file")
     with reading(path, "HDF5 file", "write it anew"), h5py.File(path, "r") as file:
@@ -343,7 +343,7 @@ _OBJECTS = "; objects such as a timeseries are read by MATLAB alone: save ts.Tim
 
 
 def read_matlab(options: Options, time: str) -> list[Clock]:
-    """Read the clocks of a MATLAB file: arrays, also in structs, named ``struct.field``."""
+    """Read a MATLAB file: arrays, also in structs, named ``struct.field``, grouped by timestamps."""
     from scipy import io
 
     path = options.path

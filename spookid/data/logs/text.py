@@ -76,7 +76,7 @@ def read_text(
     decimal: str | None,
     rate: float | None = None,
 ) -> list[Clock]:
-    """Read the clock of the column ``time``, or of rows at a fixed rate, and clocks of signals with their own times."""
+    """Read a text: signals sampled at the column ``time`` or at a fixed rate, and signals with their own timestamps."""
     check_form(options.path, header, delimiter, decimal)
     if rate is not None and not (math.isfinite(rate) and rate > 0):
         raise ProblemError(f"{options.path}: rate is {shown(rate)}; give samples per second")
