@@ -203,7 +203,7 @@ _DECLARED: tuple[Command, ...] = (
         f"{_GUESSED} --trajectory --from --noise --until --verbose",
         {
             "--from": "prior of a --trajectory: folder of results with estimates and their errors",
-            "--verbose": "also print settings, sizes, coordinates of inertias and base parameters",
+            "--verbose": "also print settings, sizes, inertia coordinates (log-Cholesky) and base parameters",
         },
     ),
     Command(
@@ -304,7 +304,7 @@ _DECLARED: tuple[Command, ...] = (
         "--duration --criterion --from --rate --basis --harmonics --starts --seed --noise --position-limit "
         "--rate-limit --effort-limit --inside --cone --home --until --set --fix --out --verbose --quiet",
         {
-            "--verbose": "also print inertia coordinates (such as log-Cholesky) and the estimator",
+            "--verbose": "also print inertia coordinates (log-Cholesky) and the estimator",
             "--duration": {"help": "seconds", "required": True},
             "--from": "prior: folder of results with estimates and their errors",
             "--quiet": "no progress and no table",

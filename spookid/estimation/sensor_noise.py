@@ -54,8 +54,8 @@ class Correlated:
         effect = f"The noise of {several} is autocorrelated: {listed} (log-likelihood {self.gain:+.0f})."
         least = min(self.times.values())
         advice = f"Give the sensor correlation_time={least:.2g}, or a Parameter to estimate this time."
-        cause = f"Noise of {', '.join(self.counted)} is mostly rounding to counts, which is autocorrelated if a signal "
-        cause = f"{cause}moves by less than a count between samples." if self.counted else ""
+        cause = "Rounding is autocorrelated if a signal moves by less than a count between samples"
+        cause = f"{cause}, and is most of the noise of {', '.join(self.counted)}." if self.counted else ""
         return Finding("noise.correlated", tuple(self.times), evidence, effect, cause=cause, advice=advice)
 
 

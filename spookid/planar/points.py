@@ -130,7 +130,7 @@ class Link(metaclass=Checked):
         return ca.horzcat((1 - along) * one - across * left, along * one + across * left)
 
     def mass_matrix(self, *, turning: bool = True) -> ca.SX:
-        """Constant mass matrix of a bar in the coordinates of both ends, m CᵀC plus inertia/L² terms, (4, 4).
+        """Constant mass matrix of a bar in the coordinates of both ends, (4, 4): m CᵀC plus inertia/L² terms.
 
         Args:
             turning: False without the inertia, where an angle of the link is a coordinate and has it.

@@ -273,7 +273,7 @@ def parts(problem: Problem) -> Table:
 
 
 def inertia_coordinates(problem: Problem) -> frozenset[str]:
-    """Names of parameters that are coordinates of inertias, such as log-Cholesky, which few users read."""
+    """Names of inertia coordinates, such as log-Cholesky parameters, which few users read."""
     pi = [body.distribution.pi for body in problem.model.bodies if body.distribution is not None]
     return frozenset(p.name for p in parameters_in(pi, "inertias"))
 

@@ -133,7 +133,7 @@ class ExpectedErrors(Tabular):
         return self.page()
 
     def page(self, verbose: bool = False) -> list[Block]:
-        """Return the text that commands print; ``verbose`` adds coordinates of inertia and all correlations."""
+        """Return the text that commands print; ``verbose`` adds inertia coordinates and all correlations."""
         return [f"{self.problem}: {self.verdict}", *self.tables(verbose), *estimator_line(self.assumptions)]
 
     @property
