@@ -117,7 +117,7 @@ Each solved point is stored in DIR/points; after an interruption, the same
 command continues. A point is solved again if the problem, the settings or the
 versions have changed. With a dict `problems`, each problem has its DIR/key.
 """
-_PAGE = "The page is a single file. For a folder with several results, it shows all of them.\n"
+_PAGE = "The page is a single file. For a folder with several results, it shows all.\n"
 _MATCHED = """Columns are assigned to joints by name: the column's name contains that of the
 joint, or is q1, q2 ... in the order of the joints. Unused columns are listed.
 Initial values come from the robot's file and from a regression on the log.
@@ -159,10 +159,10 @@ printed with its change. --false-alarms is the share of alarms for an unchanged 
   spookid verify arm.card.json today.csv
 """
 _PLANNED = """Joint angles are Fourier series or splines from rest to rest. Motors must drive
-all degrees of freedom: arms, closed loops, or robots that stand on contacts, for
-which the motion of the trunk is planned, and the legs follow. The motion is
-optimized so that its efforts identify the parameters best. The printed standard errors
-are those that `spookid solve` would report, with all sensors, noise and priors.
+all degrees of freedom: arms, closed loops, or robots that stand on contacts,
+for which the motion of the trunk is planned, and legs follow. The efforts of
+the best motion identify the parameters best. The printed standard errors are
+those that `spookid solve` would report, with all sensors, noise and priors.
 Limits come from the robot's file, if the problem was made from one, and from
 options. The CSV contains the problem's signals and JOINT_rate.
 
@@ -174,8 +174,8 @@ _WATCHED = """LOG is a text with a header row, a column of timestamps and column
 signals of the problem, or another file that Recording.from_file reads, such as
 MCAP. The first seconds (--warm-up) are fitted, also to estimate the noise; then
 each row updates the estimates. On a terminal, a table is updated in place;
-elsewhere, a line is written for every second of the log (--every). A change of a
-parameter is reported, such as
+elsewhere, a line is written every second of the log (--every). Changes of
+parameters are reported, such as
 
   14:02:09  CHANGED  b (friction of elbow) +12.1 ± 2.9 % since 14:02:07
 
@@ -222,7 +222,7 @@ _DECLARED: tuple[Command, ...] = (
     ),
     Study(
         "simulate",
-        "simulate a mechanism forward in time, and compare with its recordings if it has any",
+        "simulate a mechanism forward in time, and compare with its recordings, if any",
         "studies.simulation_study:begin",
         _FOLDERS,
         "--from --force --set --duration --out --quiet",
@@ -278,7 +278,7 @@ _DECLARED: tuple[Command, ...] = (
     ),
     Study(
         "ladder",
-        "fit nested models one after another, and test which extension improves likelihood and prediction",
+        "fit nested models in turn, and test which one predicts better",
         "studies.nested_models:begin",
         _NESTED,
         _FIT,

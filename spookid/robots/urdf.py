@@ -280,7 +280,7 @@ def _expanded(path: Path, trust: bool) -> Document:
             f"{path} is not expanded by xacro within {_PATIENCE:g} s; take out what repeats itself"
         ) from None
     if done.returncode:
-        remedy = "correct it" if trust else "correct it, or allow other folders and the environment with --trust"
+        remedy = "correct it" if trust else "correct it, or let it read other folders and the environment with --trust"
         reason = next(iter(done.stderr.decode(errors="replace").strip().splitlines()), "without a reason")
         raise ProblemError(f"{path} cannot be expanded by xacro ({reason}); {remedy}")
     return replace(parse(Path(f"{path} (expanded)"), done.stdout), file=path)

@@ -50,7 +50,7 @@ def read_npz(
             names = list(archive.files)
             sizes = {one.filename.removesuffix(".npy"): one.file_size for one in archive.zip.infolist()}
         except Exception as error:  # of a library, at bytes that may be anything
-            raise ValueError("the file is not a NumPy archive") from error
+            raise ValueError("the file is no NumPy archive") from error
         found: dict[str, NDArray[Any]] = {}
         shape = None if like is None else _shape(archive, like)
         read = {name for name in names if wanted(name) and (not shape or _shape(archive, name) in (shape, None))}
