@@ -32,9 +32,9 @@ from spookid.statistics.trial import (
     ACCEPT,
     INDEPENDENT,
     ROUNDING,
+    SearchEndedError,
     Trial,
     Trials,
-    UnsettledStatesError,
     clearly_apart,
     definite,
     fall,
@@ -63,8 +63,6 @@ _GAP_SHARE = 0.02
 """What a linear step of the states may take from |r|² at a trial, as a share of what the step there promises."""
 _KEPT = 0.25
 """Share of its promise from which a step may be followed by one with less damping."""
-_ASTRAY = 1e6
-"""Factor of the squares with which a step has left what is linear."""
 _FIRST = 0.1
 """Damping after a step without any that leads nowhere."""
 
@@ -105,8 +103,7 @@ class Search(Trials):
     _place: Place = field(init=False, default_factory=Place)
 
     def run(self, start: Point, logs: Array, settled: float = SETTLED) -> Outcome:
-        """From a point and logarithms of the sizes, until a step would lower −log L by less than ``settled``; the best
-        states, parameters and noise are in ``best``."""
+        """Search from a point until a step would lower −log L by less than ``settled``; the result is in ``best``."""
         began, self.origin, self._first, self._place = time.perf_counter(), start, logs, self.next_place(start, logs)
         if (kept := self._place.read()) is not None:
             return self._gone_on(kept, settled, began)
@@ -118,12 +115,12 @@ class Search(Trials):
             if not np.isfinite(self.best.value):
                 return self._failed(start, logs, "the likelihood at the initial values is not finite", began)
             return self._to_its_end(settled, began)
-        except (NotPositiveDefiniteError, UnsettledStatesError, np.linalg.LinAlgError) as error:
+        except (NotPositiveDefiniteError, SearchEndedError, np.linalg.LinAlgError) as error:
             return self._failed(start, logs, f"the states are not determined: {error}", began)
 
     def carried_on(self, settled: float = SETTLED, ground: bool = False) -> Outcome:
-        """The same from where it has come to; True for ``ground`` to find out anew below which sizes there is no use in
-        a search."""
+        """Continue the search from its present point; ``ground``: True to compute the lower limits of log-sigmas
+        anew."""
         began = time.perf_counter()
         self.beyond, self._place = (np.zeros(0), 0.0), self.next_place(self.best.point, self.best.logs)
         if (kept := self._place.read()) is not None:
@@ -133,7 +130,7 @@ class Search(Trials):
         return self._to_its_end(settled, began)
 
     def apart(self, sizes: tuple[NoiseSize, ...]) -> Search:
-        """The same search from its present point, with common noise standard deviations separated."""
+        """Continue the search from its present point, with common noise standard deviations separated."""
         other, best = replace(self, sizes=sizes), self.best
         other.damping = self.damping
         logs, known = spread(best.logs, self.sizes, sizes), best.known if sizes == self.sizes else None
@@ -150,17 +147,17 @@ class Search(Trials):
 
     @property
     def logs(self) -> Array:
-        """Logarithms of the sizes where it has come to."""
+        """Present log-sigmas of the search."""
         more = self.beyond[0][len(self.problem.names) :]
         return self.best.logs + more if len(more) else self.best.logs
 
     @property
     def value(self) -> float:
-        """−log L where it has come to."""
+        """Present value of −log L."""
         return self.best.value - self.beyond[1]
 
     def given_up(self) -> Callable[[], None]:
-        """Forget the best trial, whose factors are large, until what is returned makes it anew."""
+        """Release the best trial, whose factorization is large, until the result needs it."""
         remake = partial(self._remake, {**self.states_arrays(), "logs": self.best.logs}, self.best.known)
         del self.best
         return remake
@@ -187,14 +184,14 @@ class Search(Trials):
             if not self.history:
                 self._accept(self.best, 0.0, 0.0)
             status, detail = self._iterate(settled, correction)
-        except UnsettledStatesError as error:
+        except SearchEndedError as error:
             status, detail = Status.STALLED, str(error)
         except KeyboardInterrupt:
             status, detail = Status.INTERRUPTED, f"after {len(self.history) - 1} iterations"
         return self._outcome(status, detail, began)
 
     def next_place(self, start: Point, logs: Array) -> Place:
-        """Where a search from there is kept."""
+        """Checkpoint for a search from this point."""
         return next_place("likelihood", *facts_of(self.problem, start), logs.tobytes())
 
     def _keep(self, *facts: object) -> None:
@@ -293,9 +290,9 @@ class Search(Trials):
         little = self.undamped <= max(_LITTLE * settled, ROUNDING)
         if self.ahead is None or little or not fault(numbered, self.ahead, derivatives=False):
             if promised <= settled:
-                return Status.CONVERGED, f"a step would gain less than {settled:g} of the log-likelihood"
+                return Status.CONVERGED, f"a step would increase the log-likelihood by less than {settled:g}"
             if promised <= ROUNDING:
-                return Status.CONVERGED, f"the predicted gain of a step ({promised:.1g} in log-likelihood) is rounding"
+                return Status.CONVERGED, f"the predicted log-likelihood gain ({promised:.1g}) is rounding error"
         return Status.STALLED, because("no step raises the likelihood", numbered, self.best.point, self.ahead)
 
     def _step(self, matrix: Array, settled: float, exact: bool = False) -> tuple[Array | None, float]:
@@ -345,7 +342,7 @@ class Search(Trials):
         return None, promised
 
     def end_beyond(self, step: Array, promised: float) -> None:
-        """Take a step that promises so little that nothing need be linearized after it."""
+        """Take a last step with such a small predicted gain that no linearization is needed after it."""
         self.beyond = step, promised
 
     @property
@@ -365,8 +362,11 @@ class Search(Trials):
         """The trial a step leads to; None if its states are not found."""
         with np.errstate(over="ignore", invalid="ignore"):  # a step may lead anywhere
             self.ahead, logs = self._ahead(step)
+            # The other terms of −2 log L are sums of logarithms over the rows: no more squares can be made up for.
+            change = 1 + float(np.max(np.abs(logs - self.best.logs), initial=0.0))
+            most = self.best.states.cost + 2 * self.problem.rows * change
             try:
-                trial = self.trial(self.ahead, logs, _ASTRAY * self.best.states.cost, gap)
+                trial = self.trial(self.ahead, logs, most, gap)
             except (NotPositiveDefiniteError, np.linalg.LinAlgError):
                 return None
         return trial if np.isfinite(trial.value) else None
