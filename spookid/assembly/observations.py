@@ -55,7 +55,7 @@ _CORRELATED = "correlated {}"
 
 @dataclass(frozen=True)
 class Observed:
-    """Channels whose samples make the rows of one factor."""
+    """Channels whose samples form the residuals of one factor."""
 
     name: str
     order: int
@@ -87,7 +87,7 @@ class _Declared(NamedTuple):
 
 
 def layout(problem: Problem, samples: Sequence[Sequence[Samples]], spare: int = 0) -> tuple[Observed, ...]:
-    """Which factors the samples of a problem make, those of each recording channel by channel.
+    """Groups of channels that form one observation factor each, for the samples of all recordings.
 
     Args:
         spare: for how many more samples of each channel there is to be room between two steps. A clock that jitters
@@ -126,7 +126,7 @@ def layout(problem: Problem, samples: Sequence[Sequence[Samples]], spare: int = 
 def observation_factors(
     problem: Problem, settings: Settings, model: Model, observed: Sequence[Observed]
 ) -> list[Factor]:
-    """One for each of them, with the problem's model or one that differs from it in numbers."""
+    """One factor for each group of channels, for the problem's model or one that differs only in numbers."""
     declared = _Declared(problem.scheme, problem.model, problem.channels)
     return [kept(_observed, declared, settings, model, one) for one in observed]
 
@@ -137,7 +137,7 @@ def _observed(declared: _Declared, settings: Settings, model: Model, one: Observ
 
 
 def observation_data(one: Observed, factor: Factor, samples: Sequence[Samples]) -> tuple[Array, Mask]:
-    """A factor's data along one recording, and which of its rows have none, (count, rows)."""
+    """Data of a factor along one recording, and flags of equations without data, (count, rows)."""
     if one.reach:
         triples = [
             samples[i].between(one.reach, n, every)
@@ -156,13 +156,8 @@ def observation_data(one: Observed, factor: Factor, samples: Sequence[Samples]) 
     return contiguous(np.hstack([np.where(missing, 0.0, columns), weights])), missing
 
 
-def has_room(observed: Sequence[Observed], samples: Sequence[Samples]) -> bool:
-    """True if rows were made for all samples of a recording, channel by channel."""
-    return not without_room(observed, samples)
-
-
 def without_room(observed: Sequence[Observed], samples: Sequence[Samples]) -> list[int]:
-    """Numbers of the channels that have samples for which no row was made."""
+    """Indices of the channels that have more samples than equations."""
     between = [one for one in observed if one.reach]
     room = {
         c: (one.reach, n, every)
@@ -316,7 +311,7 @@ of them the equations have a wider band."""
 
 
 def states_between(problem: Problem, channels: Sequence[tuple[Channel, Sequence[Samples]]], order: int) -> int:
-    """The fewest that serve all of some sensors that see so many time derivatives of positions.
+    """Smallest number of states for interpolation that suits all given sensors and their time derivatives.
 
     What they miss and the most states do not must not show in the sum of the squares of the errors of a sensor's
     samples, which noise alone scatters by √(2 n).
@@ -365,7 +360,7 @@ def _many_between(samples: Samples) -> int:
 def chain_of(
     problem: Problem, sampled: SampledRecording, factors: list[Factor], seen: Sequence[Observed], number: int
 ) -> Chain:
-    """One recording's chain of steps with its data; ``number`` is its place among the recordings."""
+    """Chain of time steps for one recording with its data; ``number`` is the index of the recording."""
     values = problem.guess_on(sampled.recording.name)
     data = input_data(problem, factors, values, sampled.acting, sampled.slopes, sampled.held, sampled.strikes)
     own = [factor for factor in factors if factor.group is Group.RESIDUAL]

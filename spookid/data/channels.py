@@ -26,7 +26,7 @@ from spookid.records import dataclass
 
 
 class Sensor(metaclass=Checked):
-    """Base class of sensors, which predict one or several signals from a state. A clinometer:
+    """Base class of sensors, which predict one or several signals from the state. A clinometer:
 
     >>> class Clinometer(Sensor):
     ...     unit = "rad"
@@ -90,7 +90,7 @@ class Sensor(metaclass=Checked):
 
     @abstractmethod
     def predicted(self, state: State) -> Any:
-        """The true value: a scalar, or one value for each of its signals."""
+        """True value in a given state: a scalar, or one value for each signal of the sensor."""
 
     def check(self, model: Model) -> None:
         """Raise ProblemError if the sensor does not fit the model."""
@@ -119,7 +119,7 @@ class Sensor(metaclass=Checked):
             raise ProblemError(f"{self._what} has scale 0, with which it shows nothing; give another")
 
     def each(self, name: str) -> list[ca.SX]:
-        """Offset, scale or delay for each signal of the sensor.
+        """Offset, scale or delay for each signal of the sensor, from one value for all or a list.
 
         Raises:
             ProblemError: if it is no number or expression, nor one for each.
@@ -133,8 +133,8 @@ class Sensor(metaclass=Checked):
         return [symbolic(value, what)] * n
 
     def deviation(self, index: int) -> float | None:
-        """Standard deviation of the noise of one of its signals with the rounding to declared counts, in that signal's
-        unit; None if it is to be estimated."""
+        """Noise standard deviation of one signal of the sensor with the rounding to declared counts, in the signal's
+        unit; None if not given."""
         sigma: float | None = self._sigmas[index] if self._sigmas else self.sigma  # type: ignore[assignment]
         return None if sigma is None else math.hypot(sigma, (self.resolution or 0.0) / math.sqrt(12))
 
@@ -168,13 +168,13 @@ class Sensor(metaclass=Checked):
         return tuple(Channel(self, i, period) for i in range(count))
 
     def period_in(self, model: Model) -> float | None:
-        """Return ``period``, or the period that the model implies."""
+        """Return the declared ``period``, or otherwise the period that follows from the model."""
         return None if self.period is None else float(self.period)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeclaredSensor(Sensor):
-    """A sensor with the arguments that all kinds of this package share."""
+    """Base class of the package's sensors, with their common arguments."""
 
     offset: Any = 0
     scale: Any = 1
@@ -213,7 +213,7 @@ class DeclaredSensor(Sensor):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OneSignal(DeclaredSensor):
-    """A sensor with a field ``signal``."""
+    """Base class of sensors of one signal, which have a field ``signal``."""
 
     @property
     def signals(self) -> tuple[str, ...]:
@@ -222,7 +222,7 @@ class OneSignal(DeclaredSensor):
 
 
 def channels_of(model: Model, sensors: Sequence[Sensor]) -> tuple[Channel, ...]:
-    """Channels of some sensors, one per signal, in their order."""
+    """Channels of sensors, one per signal, in the order of the sensors."""
     return tuple(channel for sensor in sensors for channel in sensor.channels(model))
 
 
@@ -294,7 +294,7 @@ class Channel:
         return self.sensor.title if len(self.sensor.signals) == 1 else f"{self.sensor.title} [{self.index}]"
 
     def expressions(self) -> list[ca.SX]:
-        """All expressions besides the true value that may contain a Parameter."""
+        """All expressions of the sensor that may contain a Parameter, except the true value."""
         return [self.offset, self.scale, self.delay, self.correlation_time]
 
     @property
@@ -307,17 +307,17 @@ class Channel:
         return self.shown(rows_of(self.sensor.predicted(state))[self.index])
 
     def shown(self, true: ca.SX) -> ca.SX:
-        """Signal that the sensor shows for a true value."""
+        """Signal of the sensor for a given true value: scale and offset are applied."""
         return self.scale * true + self.offset
 
 
 def all_predicted(channels: Iterable[Channel], state: State) -> ca.SX:
-    """Predicted signals of channels in a state, (n,)."""
+    """Predicted signals of all channels in a given state, (n,)."""
     return stacked(channel.predicted(state) for channel in channels)
 
 
 def apart(channel: Channel, one: ca.SX, other: ca.SX) -> ca.SX:
-    """Difference of two values of a signal, modulo its period."""
+    """Difference of two values of a signal, modulo the period of the signal."""
     difference = one - other
     if channel.true_period is None:
         return difference
@@ -326,7 +326,7 @@ def apart(channel: Channel, one: ca.SX, other: ca.SX) -> ca.SX:
 
 
 def signed(channels: Sequence[Channel], measured: ca.SX, predicted: ca.SX) -> ca.SX:
-    """Measured values of channels, (n,), with the sign nearer to the prediction for sensors of either sign."""
+    """Measured values of channels, (n,); for sensors of either sign, the sign nearer to the prediction is chosen."""
     result = ca.SX(measured)
     for sensor in dict.fromkeys(channel.sensor for channel in channels if channel.sensor.either_sign):
         own = [i for i, channel in enumerate(channels) if channel.sensor is sensor]
@@ -335,7 +335,7 @@ def signed(channels: Sequence[Channel], measured: ca.SX, predicted: ca.SX) -> ca
 
 
 def whitened(channel: Channel, predicted: ca.SX, measured: ca.SX, sigma: ca.SX) -> ca.SX:
-    """Weighted residual of a sample, whose square is its cost; sigma is the standard deviation of its noise."""
+    """Weighted residual of a sample, whose square is its cost; sigma is the noise standard deviation."""
     row, loss = apart(channel, predicted, measured) / sigma, robust(channel.loss)
     return row if loss is None else loss.row(row)
 

@@ -21,7 +21,7 @@ _NEAR = np.cbrt(np.finfo(float).eps)
 
 
 class RobustLoss(ABC):
-    """Loss ρ(r²) of a sensor's residuals r over their standard deviation.
+    """Robust loss ρ(r²) of the normalized residuals r of a sensor.
 
     >>> class PseudoHuber(RobustLoss):  # ρ = 2 (√(1 + r²) − 1)
     ...     def row(self, r):
@@ -36,11 +36,11 @@ class RobustLoss(ABC):
 
     @abstractmethod
     def row(self, r: ca.SX) -> ca.SX:
-        """Transformed residual sign(r) √ρ(r²), twice differentiable also at r = 0."""
+        """Transformed residual sign(r) √ρ(r²), whose square is the loss; twice differentiable also at r = 0."""
 
     @abstractmethod
     def residual(self, row: FloatArray) -> FloatArray:
-        """Inverse of ``row``: residuals r for given transformed values."""
+        """Residuals r for given transformed values: the inverse of ``row``."""
 
 
 class Huber(RobustLoss):
@@ -95,5 +95,5 @@ LOSSES: dict[str, RobustLoss | None] = {"auto": None, "linear": None, "huber": H
 
 
 def robust(loss: Loss) -> RobustLoss | None:
-    """Return the loss of a name; None for squares, of all samples or of those that ``StudentT`` adjusts."""
+    """Return the robust loss with a given name; None for least squares, also for samples that ``StudentT`` weights."""
     return loss if isinstance(loss, RobustLoss) else None if isinstance(loss, StudentT) else LOSSES[loss]

@@ -48,8 +48,8 @@ def solve(
     warm_start: Solution | None = None,
     hold: bool = False,
 ) -> Solution:
-    """Estimate states and parameters by the stages of a plan, which count as one solve; ``hold`` keeps the noise of the
-    warm start. See ``Problem.solve``."""
+    """Estimate states and parameters by the stages of a plan, as one solve; ``hold`` keeps the noise of the warm start.
+    See ``Problem.solve``."""
     began = time.perf_counter()
     work = begun(problem, backend, options, callback, warm_start, hold)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # solvers look at numbers themselves, and tell
@@ -65,7 +65,7 @@ def solve(
 
 
 def planned(problem: Problem, backend: str = "lm", options: Mapping[str, Any] = MappingProxyType({})) -> Plan:
-    """What a solve from the initial values will do; it refuses what ``solve`` refuses."""
+    """Stages of a solve from the initial values; raises the errors of ``solve``."""
     return Plan.of(begun(problem, backend, options))
 
 
@@ -77,7 +77,7 @@ def begun(
     warm_start: Solution | None = None,
     hold: bool = False,
 ) -> Work:
-    """A solve that has been asked for, with samples that are suspected left out for the time being."""
+    """Work of a new solve, without suspicious samples for the time being."""
     if isinstance(problem.recordings, RecordingFiles):  # as one piece
         problem = problem.with_(recordings=tuple(problem.recordings))
     if warm_start is not None and not isinstance(warm_start, Solution):
@@ -104,7 +104,7 @@ def begun(
 
 
 def answered(problem: Problem, result: Solution, backend: str, options: Mapping[str, Any], began: float) -> Solution:
-    """A result as users get it: with the time from ``began`` on, and findings that ask where it is in doubt."""
+    """Final result for the user: with the total time since ``began``, and questions if it is doubtful."""
     loading = time.perf_counter() - began - result.timing.total
     times = replace(result.times, other=result.times.other + max(loading, 0.0))
 
@@ -115,7 +115,7 @@ def answered(problem: Problem, result: Solution, backend: str, options: Mapping[
 def solve_whole(
     problem: Problem, backend: str, options: Mapping[str, Any], callback: Callback | None = None
 ) -> Solution:
-    """As ``solve``, from the initial values; a KeyboardInterrupt if it is interrupted."""
+    """Solve from the initial values, like ``solve``; raises KeyboardInterrupt if interrupted."""
     result = solve(problem, backend, options, callback)
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
@@ -123,7 +123,7 @@ def solve_whole(
 
 
 def of_bodies(problem: Problem, result: Solution, clock: Clock) -> dict[str, Lazy[Any]]:
-    """What estimates mean for bodies and joints, and a finding if combinations are not those of any motion."""
+    """Physical quantities of bodies and joints, with a finding if combinations are valid for the recordings only."""
     base = Lazy(lambda: base_quantities(problem, result), clock)
     found: dict[str, Lazy[Any]] = {
         "physical": Lazy(lambda: physical_quantities(problem, result), clock),
