@@ -18,8 +18,8 @@ PAGE = """# Table 4 on a measured Furuta pendulum
 The command `python results/furuta_full.py` writes this page. The problem `problems/furuta_full.py` models a Furuta
 pendulum, the Quanser Qube. The three recordings are a swing-up and two chirps of the motor voltage, one in each
 direction. They are fitted separately and together. Each model is then tested on the other two recordings, with its
-{count} parameters fixed. In these tests, states, noise levels and the spring of the encoder cable are estimated again, because
-chirps and swing-ups were recorded on different days with different positions of the cable.
+{count} parameters fixed. In these tests, states, noise levels and the spring of the encoder cable are estimated again,
+because chirps and swing-ups were recorded on different days with different positions of the cable.
 
 ```
 {study}

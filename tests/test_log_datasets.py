@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import struct
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import log_files
 import numpy as np
 import pytest
+from log_files import MOTORS, bench, data_record, dataset, wpilog
 
 from spookid import Parameter, ProblemError, Recording, load_problem
 from spookid.__main__ import main
@@ -28,12 +27,6 @@ def refused(path: Path, words: str, **options: Any) -> None:
         Recording.from_file(path, **options)
     assert path.name in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def bench(**more: Any) -> dict[str, Any]:
-    """As test benches of servos write it: numbers of the set-up, and a list of records."""
-    rows = [{"timestamp": t, "position": q, "goal_position": 2 * q, "load": None} for t, q in zip(T, Q, strict=True)]
-    return {"kp": 100, "motor": "xl330", "entries": rows, **more}
 
 
 def test_records_and_numbers_beside_them(tmp_path: Path) -> None:
@@ -91,31 +84,6 @@ def test_documents_that_are_no_logs(tmp_path: Path, text: str, words: str) -> No
     refused(path, words)
 
 
-MOTORS = ["lift.pos", "grip.pos"]
-
-
-def dataset(folder: Path, version: int, names: Any = MOTORS, episodes: int = 3) -> Path:
-    """Of versions 2 and 3: a file for each episode, or one for all; frames at 30 Hz, times in 32 bits."""
-    arrow, parquet = log_files.module("pyarrow"), log_files.module("pyarrow.parquet")
-    feature = {"dtype": "float32", "shape": [2], "names": names}
-    info = {"fps": 30, "total_episodes": episodes, "features": {"action": feature, "observation.state": feature}}
-    (folder / "meta").mkdir(parents=True)
-    (folder / "meta/info.json").write_text(json.dumps({"codebase_version": f"v{version}.0", **info}))
-    (folder / "data/chunk-000").mkdir(parents=True)
-    tables = []
-    for episode in range(episodes):
-        frames = np.arange(40)
-        state = np.column_stack([10 * episode + frames, 90 * np.ones(40)]).astype(np.float32)
-        columns = {"observation.state": list(state), "action": list(state + 1), "index": frames}
-        columns |= {"timestamp": (frames / 30).astype(np.float32), "frame_index": frames}
-        tables.append(arrow.table(columns | {"episode_index": np.full(40, episode)}))
-        if version == 2:
-            parquet.write_table(tables[-1], folder / f"data/chunk-000/episode_{episode:06d}.parquet")
-    if version == 3:
-        parquet.write_table(arrow.concat_tables(tables), folder / "data/chunk-000/file-000.parquet", row_group_size=50)
-    return folder
-
-
 @pytest.mark.parametrize("version", [2, 3])
 def test_an_episode_of_a_dataset(tmp_path: Path, version: int) -> None:
     pytest.importorskip("pint")
@@ -147,33 +115,6 @@ def test_names_of_motors_in_groups_and_none(tmp_path: Path) -> None:
     refused(plain, "is no LeRobot dataset or is damaged")
 
 
-def record(number: int, stamp: int, payload: bytes) -> bytes:
-    """Of a data log of WPILib: the lengths of three fields, the fields, and what they are of."""
-    fields = [max(1, (one.bit_length() + 7) // 8) for one in (number, len(payload), stamp)]
-    head = (fields[0] - 1) | (fields[1] - 1) << 2 | (fields[2] - 1) << 4
-    widths = zip((number, len(payload), stamp), fields, strict=True)
-    return bytes([head]) + b"".join(one.to_bytes(width, "little") for one, width in widths) + payload
-
-
-def started(number: int, name: str, kind: str) -> bytes:
-    texts = b"".join(struct.pack("<I", len(one)) + one.encode() for one in (name, kind, "{}"))
-    return record(0, 1, b"\0" + struct.pack("<I", number) + texts)
-
-
-def wpilog(path: Path, t: Sequence[float] = T, end: bytes = b"") -> Path:
-    text = b"WPILOG\0\1" + struct.pack("<I", 5) + b"extra"
-    kinds = {1: "double", 2: "float[]", 300: "int64", 4: "boolean", 5: "string", 6: "struct:Pose2d"}
-    text += b"".join(started(number, f"NT:/{kind}", kind) for number, kind in kinds.items())
-    for i, at in enumerate(t):
-        stamp = 7_000_000 + round(1e6 * at)
-        text += record(1, stamp, struct.pack("<d", Q[i])) + record(2, stamp, struct.pack("<2f", i, -i))
-        text += record(300, stamp + 10, struct.pack("<q", -i)) + record(4, stamp, bytes([i % 2]))
-        text += record(5, stamp, b"words") + record(6, stamp, bytes(24))
-    text += record(0, 9_000_000, b"\1" + struct.pack("<I", 1)) + started(1, "later", "string") + record(1, 1, b"x" * 8)
-    path.write_bytes(text + end)
-    return path
-
-
 def test_entries_of_a_data_log(tmp_path: Path) -> None:
     found = Recording.from_file(path := wpilog(tmp_path / "run.wpilog"))
     names = ["NT:/double", "NT:/float[][0]", "NT:/float[][1]", "NT:/boolean", "NT:/int64"]
@@ -190,7 +131,7 @@ def test_entries_of_a_data_log(tmp_path: Path) -> None:
 
 
 def test_data_logs_that_break_off_or_are_none(tmp_path: Path) -> None:
-    path = wpilog(tmp_path / "run.wpilog", end=record(4, 8_000_000, b"\1" * 9)[:-3])
+    path = wpilog(tmp_path / "run.wpilog", end=data_record(4, 8_000_000, b"\1" * 9)[:-3])
     assert Recording.from_file(path).notes == ("run.wpilog breaks off in its last record, which is left out.",)
     refused(wpilog(path, end=b"\xff" * 20), "is no WPILib log or is damaged .there is no record at byte")
     refused(wpilog(path, t=[]), "has no topics")

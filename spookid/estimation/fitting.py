@@ -296,8 +296,8 @@ def _check_freedom(assembly: Assembly, start: Point) -> None:
         return
     if found := fault(assembly.transcription, start, derivatives=False):
         raise ProblemError(
-            f"{problem.what}: a residual is not finite at the initial guess of the motion: {found}; correct the "
-            "joints, or the signals which the initial guess fits"
+            f"{problem.what}: a residual is not finite for the initial motion: {found}; correct the joints, or the "
+            "signals from which the initial motion is computed"
         )
     moves = assembly.transcription.manifold.tangent > 0
     reduced = ReducedProblem(assembly.transcription, start) if moves else None

@@ -46,7 +46,8 @@ from spookid.statistics.search import SETTLED
 from spookid.tables.table import uncertain
 
 _SMALL = 1e-4
-"""1/ν below which Student's distribution is the normal one but for terms of its square; and a relative difference."""
+"""1/ν below which Student's distribution is the normal one but for terms of its square, and τ relative to what explains
+all errors below which it is zero; a relative difference."""
 _SPAN = 1e4
 """Ratio of the sizes that are sought and that of all errors, at most."""
 
@@ -192,8 +193,10 @@ def most_likely(channel: Channel, errors: Sequence[Errors], floor: float) -> tup
     limits = ((max(floor / size, 1 / _SPAN), _SPAN), (0.0, _SPAN), (0.0, 1.0))
     bounds = [limit if one is None else (one, one) for one, limit in zip(given, limits, strict=True)]
     start = [begun if one is None else one for one, begun in zip(given, (0.6, 0.6, 0.3), strict=True)]
-    found = distribution(minimize(cost, start, method="L-BFGS-B", bounds=bounds, options={"ftol": SETTLED**3}).x)
-    return found, found.deviations(left, rates, np.array([one is None for one in given]))
+    x = minimize(cost, start, method="L-BFGS-B", bounds=bounds, options={"ftol": SETTLED**3}).x
+    free = np.array([one is None for one in given])
+    found = distribution(np.where(free & (x < _SMALL), 0.0, x))
+    return found, found.deviations(left, rates, free)
 
 
 def with_components(work: Work, first: Fit) -> Fit:
@@ -240,5 +243,5 @@ def _finding(signal: str, one: Distribution, errors: Array) -> Finding:
     if one.freedom:
         freedom = uncertain(one.freedom, errors[2])
         words.append(f"The noise of {signal} has Student's t-distribution with {freedom} degrees of freedom.")
-    text = " ".join(words) or f"The noise of {signal} is normal, and its timestamps are exact."
+    text = " ".join(words) or f"The noise of {signal} is normal: no jitter and no heavy tails were found."
     return Finding("noise.distribution", (signal,), evidence, text)

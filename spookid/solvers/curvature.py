@@ -26,7 +26,7 @@ from spookid.transcription.transcription import Point
 
 
 def curvature(reduced: ReducedProblem, point: Point, chain: int, basis: Array | None) -> NormalEquations:
-    """S of one chain at ``point`` in the ``basis`` (N, columns, tangent) of its steps; the gradient is left zero."""
+    """Curvature S of one chain at ``point`` in the ``basis`` (N, columns, tangent); the gradient stays zero."""
     return _Curvature(reduced, point, chain, basis).assembled()
 
 

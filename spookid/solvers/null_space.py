@@ -38,7 +38,7 @@ _CHUNK = 1024
 
 @dataclass(frozen=True, eq=False)
 class TangentSpace:
-    """What is left to the steps of one chain."""
+    """Remaining directions for the steps of one chain."""
 
     basis: Array | None
     """Z: orthonormal tangent vectors of the surface, (N, visible, tangent); None: all of the visible columns."""
@@ -51,7 +51,7 @@ class TangentSpace:
 
 
 class NullSpace:
-    """The local equality constraints and the private unknowns of a problem; ranks are those at ``start``."""
+    """Elimination of local equality constraints and private unknowns; ranks are those at ``start``."""
 
     def __init__(self, problem: Transcription, start: Point, pool: ThreadPool = SERIAL) -> None:
         self._problem, self._pool = problem, pool
@@ -86,13 +86,13 @@ class NullSpace:
         return max(float(np.max(np.abs(rows[:, -1]), initial=0.0)) for rows in some)
 
     def project(self, point: Point) -> tuple[Point, list[TangentSpace]]:
-        """The point projected, and what is left there to each chain."""
+        """Projected point, and the remaining directions of each chain there."""
         if self._problem.local or self._private:
             point = Point(tuple(np.array(states) for states in point.states), point.parameters, point.codes)
         return point, self._pool.map(lambda c: self._space(point, c, True), range(len(point.states)))
 
     def spaces(self, point: Point) -> list[TangentSpace]:
-        """What is left to each chain at a point that stays where it is."""
+        """Remaining directions of each chain at a point, which is not changed."""
         return self._pool.map(lambda c: self._space(point, c, False), range(len(point.states)))
 
     def _space(self, point: Point, chain: int, moves: bool) -> TangentSpace:
@@ -226,7 +226,7 @@ class _Fit:
     """Where it puts the rows' residual, (n, rows)."""
 
     def compiled(self, by: Routines | None, plan: Callable[[Integers, Integers], Reflections]) -> bool:
-        """By C code; False without it, for inseparable unknowns, or for equations inactive at some steps."""
+        """Compute by C code; False without it, for inseparable unknowns, or for equations inactive at some steps."""
         kernel, (columns, rows) = self.call.kernel, self.call.shape
         program = kernel.program
         if by is None or program is None or not self.rank == columns - 1 <= rows:

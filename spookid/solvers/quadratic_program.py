@@ -18,8 +18,8 @@ from spookid.transcription.transcription import Transcription
 
 
 def unopposed(problem: Transcription, parameters: Array, gradient: Array, lengths: Array) -> Array:
-    """What is left of a gradient (n_p,) once bounds and constraints that hold have balanced all they can. ``lengths``:
-    of the columns of the Jacobian, positive, (n_p,): what is left is least in their units."""
+    """Remaining gradient (n_p,) after active bounds and constraints have balanced as much as possible. ``lengths``: of
+    the columns of the Jacobian, positive, (n_p,), as units in which the remainder is minimal."""
     low, high = parameters <= problem.lower, parameters >= problem.upper
     if problem.constraints is None:
         return np.where((low & (gradient > 0)) | (high & (gradient < 0)), 0.0, gradient)
@@ -27,8 +27,8 @@ def unopposed(problem: Transcription, parameters: Array, gradient: Array, length
 
 
 def balanced(problem: Transcription, parameters: Array, gradient: Array, lengths: Array) -> tuple[Array, Array]:
-    """Multipliers of the constraints' rows, 0 of those that do not hold, (k,); and what they and those of bounds add
-    to the gradient, (n_p,)."""
+    """Multipliers of the constraints, 0 for inactive ones, (k,), and the contribution of these and of bounds to the
+    gradient, (n_p,)."""
     assert problem.constraints is not None
     low, high = parameters <= problem.lower, parameters >= problem.upper
     rows, unit = problem.constraints.values(parameters)[1], np.eye(len(parameters))
@@ -55,7 +55,7 @@ _GUESSES = 20
 def bounded_step(
     matrix: Array, gradient: Array, lower: Array, upper: Array, linear: LinearConstraints | None = None
 ) -> Array:
-    """argmin ½ δᵀ S δ + gᵀ δ subject to lower ≤ δ ≤ upper, S positive definite (n_p, n_p); bounds contain 0.
+    """Minimum of ½ δᵀ S δ + gᵀ δ for lower ≤ δ ≤ upper, S positive definite (n_p, n_p); bounds contain 0.
 
     Args:
         linear: other constraints; S need be positive definite only along its equalities.
@@ -156,8 +156,8 @@ _DECREASE = 1e-8
 def bounded_least_squares(
     rows: Callable[[Array], tuple[Array, Array]], start: Array, lower: Array, upper: Array, evaluations: int
 ) -> Array:
-    """Values (n,) within bounds at which the squares of the rows are least, or as near as so many evaluations come:
-    Levenberg–Marquardt. SciPy's `least_squares` does the same, but takes a third of a second to load.
+    """Values (n,) within bounds with least squares, up to a number of evaluations: Levenberg–Marquardt. SciPy's
+    `least_squares` does the same, but takes a third of a second to load.
 
     Args:
         rows: gives the residuals (m,) and their Jacobian (m, n) at values; where they are not finite, no step ends.

@@ -32,7 +32,7 @@ from spookid.transcription.transcription import Point
 
 
 class Turns:
-    """Weights A of full Jacobians from those where local equality constraints and private unknowns are eliminated.
+    """Conversion of weights A from reduced Jacobians to full ones, before elimination of private unknowns.
 
     Args:
         steps: N.
@@ -47,7 +47,7 @@ class Turns:
         """Z K Cᵀ J of all factors, by which the surface turns."""
 
     def visible(self, factor: Factor) -> Integers:
-        """Columns of a factor's Jacobian that are no private unknowns."""
+        """Columns of a factor's Jacobian that do not belong to private unknowns."""
         return (np.arange(len(factor.variables))[:, None] * self._tangent + self._columns).ravel()
 
     def private(self, factor: Factor) -> Integers:
@@ -56,7 +56,7 @@ class Turns:
         return list(factor.variables).index(offset) * self._tangent + np.array(private, dtype=np.int64)
 
     def lifted(self, factor: Factor, matrix: Array, outer: Array, inverse: Array | None) -> Array:
-        """A of a factor, (count, columns, rows).
+        """Weights A of a factor's full Jacobian, (count, columns, rows).
 
         Args:
             matrix: its full transposed Jacobians.
@@ -75,7 +75,7 @@ class Turns:
         return found
 
     def surface(self, local: Iterable[Factor]) -> Iterator[tuple[Factor, Array]]:
-        """A of the local equality constraints, −(Z K Cᵀ J) G⁺."""
+        """Weights A of the local equality constraints, −(Z K Cᵀ J) G⁺."""
         if self._inverse is None:
             return
         weights, first = -np.matmul(self.products, self._inverse), 0
@@ -104,11 +104,11 @@ class _Slopes:
         """Factors with private unknowns, their full transposed Jacobians and P⁺."""
 
     def add(self, factor: Factor, weights: Array) -> None:
-        """Add a factor's share, for weights K (count, reduced columns, rows that are left)."""
+        """Add the contribution of a factor, for weights K (count, reduced columns, remaining rows)."""
         self._contract(factor, weights if self._reduced.whole else self._lifted(factor, weights))
 
     def total(self) -> tuple[Array, Array]:
-        """In the unknowns that are left, (N t,), and in the parameters, (n_p,)."""
+        """Total gradient in the remaining unknowns, (N t,), and in the parameters, (n_p,)."""
         for factor, weights in self._turns.surface(self._reduced.problem.local):
             self._contract(factor, weights)
         for factor, matrix, inverse in self._reached:
@@ -154,7 +154,7 @@ class _Slopes:
 def slopes(
     reduced: ReducedProblem, point: Point, chain: int, weights: Iterable[tuple[Factor, Array]]
 ) -> tuple[Array, Array]:
-    """Gradient of Σ ⟨K, reduced Jacobian⟩ in the unknowns that are left, (N t,), and in the parameters, (n_p,)."""
+    """Gradient of Σ ⟨K, reduced Jacobian⟩ in the remaining unknowns, (N t,), and in the parameters, (n_p,)."""
     whole = _Slopes(reduced, point, chain)
     for factor, K in weights:
         whole.add(factor, K)

@@ -31,8 +31,8 @@ class Probed(Protocol):
 
 
 def fisher(chain: Probed, names: Sequence[str] | None = None, least: int = 1) -> list[tuple[tuple[str, str], float]]:
-    """2 |(I − J P Jᵀ)_gg'|² by the names of two noises, the first of them among ``names`` if these are given; from so
-    many random vectors at least."""
+    """Fisher information 2 |(I − J P Jᵀ)_gg'|² by the names of two noises, the first among ``names`` if given; from at
+    least so many random vectors."""
     every = list(dict.fromkeys(n for t in chain.noisy for n in t.factor.noise)) if names is None else list(names)
     found, probes = [], max(least, _probes(chain))
     for factor, left in _left(chain, every, [term.factor for term in chain.noisy], probes):
@@ -46,7 +46,7 @@ def fisher(chain: Probed, names: Sequence[str] | None = None, least: int = 1) ->
 
 
 def coloured(chain: Probed) -> list[tuple[str, float]]:
-    """By name what noise that neighbouring rows share adds to the squares to expect, over its density."""
+    """By name, contribution of noise shared by neighbouring equations to the expected squares, over its density."""
     overlapping = [term.factor for term in chain.noisy if term.factor.overlap]
     shared = [(f, i) for f in overlapping for i in range(len(f.noise)) if i not in f.density]
     every, probes, found = list(dict.fromkeys(f.noise[i] for f, i in shared)), _probes(chain), []
@@ -93,7 +93,7 @@ def _signs(chain: Probed, term: LinearizedFactor, every: Sequence[str], probes: 
 
 
 def whole(rows: Rows, values: Array) -> Array:
-    """Values of the rows that are left, (count, ..., rows left), in all rows."""
+    """Values of the remaining equations, (count, ..., rows left), placed among all equations."""
     if rows.complement is None:
         return values
     return np.asarray(np.einsum("k...l,krl->k...r", values, rows.complement))

@@ -56,7 +56,7 @@ class Alternative:
 
 @dataclass(frozen=True, eq=False)
 class Signals:
-    """One recording's estimated motion, N steps."""
+    """Signals of one recording's estimated motion, N steps, for score tests."""
 
     observed: Array
     """What the sensors would show, continuous in time, (N, n_o)."""
@@ -105,8 +105,8 @@ def run_score_tests(
     volumes: Array,
     errors: Array,
 ) -> ScoreTests:
-    """What the residuals say to each test, the alternatives when they are asked for. ``declared``: alternatives in what
-    is declared of bodies and joints; ``volumes``: ``Alternative.volume`` of the parameters in each recording,
+    """Score tests of the residuals; alternatives are tested on request. ``declared``: alternatives in declared
+    properties of bodies and joints; ``volumes``: ``Alternative.volume`` of the parameters in each recording,
     (recordings, n_p); ``errors``: reported standard errors of the parameters, (n_p,)."""
 
     def alternatives() -> _Answers:
@@ -252,7 +252,7 @@ class _Answers:
     """Change of the parameters per size of each, the other way, (n_p, m)."""
 
     def strongest(self, coarse: _Answers) -> list[_Told]:
-        """Alternatives that this fit with steps of h/2 and a fit with h, or itself, indicate; each law once."""
+        """Alternatives that the fits with steps h and h/2, or this fit alone, indicate; each law once."""
         found: list[_Told] = []
         fine = self
         while len(found) < _MOST:
@@ -283,7 +283,7 @@ class _Answers:
 
     @property
     def scores(self) -> Array:
-        """Standard errors by which the size of each is not zero, (m,); 0 where nothing is left of it."""
+        """Size of each alternative in standard errors from zero, (m,); 0 if it cannot be distinguished."""
         squares = np.diag(self.gram)
         return np.asarray(np.where(squares > 0, self.pulls, 0.0) / np.sqrt(np.where(squares > 0, squares, 1.0)))
 
@@ -315,18 +315,18 @@ class ScoreTests:
 
     @cached_property
     def alternatives(self) -> _Answers:
-        """What the residuals say to all of them."""
+        """Results of the score tests for all alternatives."""
         return self.ask()
 
     def shifts(self, misfit: Misfit) -> dict[str, float]:
-        """By how many of its standard errors each estimate would change with this cause in the model, largest first."""
+        """Change of each estimate, in its standard errors, with this cause in the model, largest first."""
         there = np.isfinite(self.errors) & (self.errors > 0)
         over = np.where(there, misfit.change / np.where(there, self.errors, 1.0), 0.0)
         pairs = zip(self.condensed.linearized.problem.names, over.tolist(), strict=True)
         return dict(sorted(pairs, key=lambda pair: -abs(pair[1])))
 
     def effects(self, misfit: Misfit) -> dict[str, float]:
-        """The changes of an error or more."""
+        """Changes of estimates by at least one standard error."""
         return {name: shift for name, shift in self.shifts(misfit).items() if abs(shift) >= 1}
 
 

@@ -103,8 +103,7 @@ class Search(Trials):
     _place: Place = field(init=False, default_factory=Place)
 
     def run(self, start: Point, logs: Array, settled: float = SETTLED) -> Outcome:
-        """From a point and logarithms of the sizes, until a step would lower −log L by less than ``settled``; the best
-        states, parameters and noise are in ``best``."""
+        """Search from a point until a step would lower −log L by less than ``settled``; the result is in ``best``."""
         began, self.origin, self._first, self._place = time.perf_counter(), start, logs, self.next_place(start, logs)
         if (kept := self._place.read()) is not None:
             return self._gone_on(kept, settled, began)
@@ -120,8 +119,8 @@ class Search(Trials):
             return self._failed(start, logs, f"the states are not determined: {error}", began)
 
     def carried_on(self, settled: float = SETTLED, ground: bool = False) -> Outcome:
-        """The same from where it has come to; True for ``ground`` to find out anew below which sizes there is no use in
-        a search."""
+        """Continue the search from its present point; ``ground``: True to compute the lower limits of log-sigmas
+        anew."""
         began = time.perf_counter()
         self.beyond, self._place = (np.zeros(0), 0.0), self.next_place(self.best.point, self.best.logs)
         if (kept := self._place.read()) is not None:
@@ -131,7 +130,7 @@ class Search(Trials):
         return self._to_its_end(settled, began)
 
     def apart(self, sizes: tuple[NoiseSize, ...]) -> Search:
-        """The same search from its present point, with common noise standard deviations separated."""
+        """Continue the search from its present point, with common noise standard deviations separated."""
         other, best = replace(self, sizes=sizes), self.best
         other.damping = self.damping
         logs, known = spread(best.logs, self.sizes, sizes), best.known if sizes == self.sizes else None
@@ -148,17 +147,17 @@ class Search(Trials):
 
     @property
     def logs(self) -> Array:
-        """Logarithms of the sizes where it has come to."""
+        """Present log-sigmas of the search."""
         more = self.beyond[0][len(self.problem.names) :]
         return self.best.logs + more if len(more) else self.best.logs
 
     @property
     def value(self) -> float:
-        """−log L where it has come to."""
+        """Present value of −log L."""
         return self.best.value - self.beyond[1]
 
     def given_up(self) -> Callable[[], None]:
-        """Forget the best trial, whose factors are large, until what is returned makes it anew."""
+        """Release the best trial, whose factorization is large, until the result needs it."""
         remake = partial(self._remake, {**self.states_arrays(), "logs": self.best.logs}, self.best.known)
         del self.best
         return remake
@@ -192,7 +191,7 @@ class Search(Trials):
         return self._outcome(status, detail, began)
 
     def next_place(self, start: Point, logs: Array) -> Place:
-        """Where a search from there is kept."""
+        """Checkpoint for a search from this point."""
         return next_place("likelihood", *facts_of(self.problem, start), logs.tobytes())
 
     def _keep(self, *facts: object) -> None:
@@ -343,7 +342,7 @@ class Search(Trials):
         return None, promised
 
     def end_beyond(self, step: Array, promised: float) -> None:
-        """Take a step that promises so little that nothing need be linearized after it."""
+        """Take a last step with such a small predicted gain that no linearization is needed after it."""
         self.beyond = step, promised
 
     @property

@@ -51,7 +51,7 @@ class Drift(Listed):
     estimates: tuple[float, ...]
     """Estimates at h, h/2, h/4."""
     std_err: float
-    """Standard error at h/4, or at h if a bound holds it there; NaN if unknown."""
+    """Standard error that ``solve`` gives, or at h/4 if a bound holds it there; NaN if unknown."""
     order: float
     """Power of the step that the differences follow; NaN if there is none, or nothing moves."""
     extrapolated: float
@@ -194,7 +194,7 @@ def audit(problem: Problem, fit: Fit | None = None) -> Audit:
 
 def _drift(last: Estimate, found: tuple[Estimate, ...], solved: Estimate, problem: Problem) -> Drift:
     """Of a parameter, by its estimates at h, h/2, h/4."""
-    std_err = solved.std_err if math.isnan(last.std_err) else last.std_err
+    std_err = last.std_err if math.isnan(solved.std_err) else solved.std_err
     told = drift(last.name, last.unit, tuple(e.estimate for e in found), std_err, problem.scheme.order)
     if not problem.estimates_noise:
         return told

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -136,15 +135,18 @@ def read_parquet(options: Options, time: str, from_zero: bool, rows: tuple[str, 
             one = field.type.value_type if _is_list(types, field.type) else field.type
             numeric[field.name] = types.is_integer(one) or types.is_floating(one) or types.is_boolean(one)
         time = time or time_in(numeric)
-        chosen, groups = _chosen(options, numeric, time), range(file.metadata.num_row_groups)
-        parts = [file.metadata.row_group(i).column(j) for i in groups for j in range(file.metadata.num_columns)]
-        elsewhere = {*chosen}.isdisjoint  # of a path such as observation.state.list.element
-        paths = [accumulate(one.path_in_schema.split("."), "{}.{}".format) for one in parts]
-        check_amount(path, sum(one.num_values for one, at in zip(parts, paths, strict=True) if not elsewhere(at)))
+        chosen = _chosen(options, numeric, time)
+        check_amount(path, file.metadata.num_rows * len(chosen))  # and of lists as they come, in parts
         if rows is None and EPISODES in numeric and len(file.read(columns=[EPISODES]).column(0).unique()) > 1:
             raise ProblemError(f"{path} has several episodes of a LeRobot dataset; give the dataset's folder instead")
-        only = None if rows is None else [(rows[0], "==", rows[1])]
-        table = parquet.read_table(path, columns=chosen, filters=only)
+        batches, size = [file.schema_arrow.empty_table().select(chosen)], 0
+        for batch in file.iter_batches(columns=[*dict.fromkeys([*chosen, *(rows or ())[:1]])]):
+            part = arrow.Table.from_batches([batch])
+            if rows is not None:
+                part = part.filter(library("pyarrow.compute", "pyarrow", "it").equal(part.column(rows[0]), rows[1]))
+            check_amount(path, (size := size + part.nbytes) / 8)
+            batches.append(part.select(chosen))
+        table = arrow.concat_tables(batches)
         columns: dict[str, Any] = {}
         for name in table.column_names:
             columns.update(_arrow_values(types, name, table.column(name), options, from_zero))
