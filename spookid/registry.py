@@ -320,8 +320,8 @@ _DECLARED: tuple[Command, ...] = (
         _CARRIED,
     ),
     Command("predict", "predict motor efforts along another log, without a new fit", "cli.robots:predict", _LIKE),
-    Command("card", "write what a fit found into one file, to verify logs with", "cli.cards:card", _VERIFIED),
-    Command("verify", "test whether a log agrees with a card, without a fit", "cli.cards:verify", _VERIFIED),
+    Command("card", "write what a fit found into one file, to verify logs with", "cli.robots:card", _VERIFIED),
+    Command("verify", "test whether a log agrees with a card, without a fit", "cli.robots:verify", _VERIFIED),
     Command("randomize", "draw parameters from their posterior, for simulators", "cli.robots:randomize", _DRAWN),
     Command(
         "watch",
@@ -331,7 +331,7 @@ _DECLARED: tuple[Command, ...] = (
         f"LOG --follow --time --units --warm-up --window --every --false-alarms --save --resume {_GUESSED} --quiet",
         {"--quiet": "only changes, no estimates and no progress"},
     ),
-    Command("studio", "identify a robot in a browser: files, plots, fit and results", "cli.studio:studio", _BROWSED),
+    Command("studio", "identify a robot in a browser: files, plots, fit and results", "cli.robots:studio", _BROWSED),
     Command("doctor", "print versions, extras and memory, and test a fit", "cli.doctor:doctor", _DOCTOR),
     Command("report", "write DIR/report.html, one page about the results in DIR", "cli.robots:report", _PAGE),
 )

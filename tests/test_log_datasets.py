@@ -10,6 +10,7 @@ import log_files
 import numpy as np
 import pytest
 from log_files import MOTORS, bench, data_record, dataset, wpilog
+from robot_files import ARM
 
 from spookid import Parameter, ProblemError, Recording, load_problem
 from spookid.__main__ import main
@@ -206,6 +207,32 @@ def test_a_bench_log_becomes_a_problem_with_a_servo(tmp_path: Path) -> None:
     assert {"lift_kp", "lift_armature", "lift_coulomb", "delay"} <= {p.name for p in problem.parameters}
     assert all(isinstance(p, Parameter) for p in problem.parameters)
     assert main(["check", str(tmp_path / "made.py")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("header", "pairs"),
+    [
+        ("__time,/j/header/stamp/nanosec,/j/{0}/position,/j/{1}/position", {}),
+        ("time,desired.positions[0],desired.positions[1],actual.positions[0],actual.positions[1]", {"commands": 1}),
+        ("%time,field.position0,field.position1,field.effort0,field.effort1", {"efforts": 3}),
+        ("Timestamp,/Arm/{0}/position,/Arm/{1}/position,/Arm/{0}/busVolts,/Arm/{1}/appliedVolts", {"efforts": 4}),
+    ],
+    ids=["PlotJuggler", "controller", "rostopic", "AdvantageScope"],
+)
+def test_columns_of_exports_are_matched(tmp_path: Path, header: str, pairs: dict[str, int]) -> None:
+    names = header.format("shoulder", "elbow").split(",")
+    t = 0.01 * np.arange(300)
+    table = np.column_stack([t, *(np.sin(t + i) for i in range(1, len(names)))])
+    np.savetxt(tmp_path / "log.csv", table, delimiter=",", header=",".join(names), comments="")
+    (tmp_path / "arm.urdf").write_text(ARM)
+    out = tmp_path / "made.py"
+    assert main(["new", str(tmp_path / "arm.urdf"), str(tmp_path / "log.csv"), "--out", str(out)]) == 0
+    problem = load_problem(str(out))
+    servos = [servo.command for servo in problem.model.servos]
+    assert servos == (names[1:3] if "commands" in pairs else [])
+    assert [motor.signal for motor in problem.model.motors] == names[pairs.get("efforts", len(names)) :]
+    measured = names[3:] if "commands" in pairs else [name for name in names if "position" in name]
+    assert [channel.signal for channel in problem.channels] == measured
 
 
 def test_a_dataset_becomes_a_problem_with_a_servo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

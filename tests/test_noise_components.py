@@ -16,7 +16,7 @@ from scipy.stats import t as student
 from test_correlated_noise import posed
 from test_estimator_choice import STEP, STIFFNESS, TRUTH, offs, recorded
 
-from spookid import ProblemError, Recording, Solution, StudentT
+from spookid import JointPosition, JointRate, ProblemError, Recording, Solution, StudentT
 
 SCALE, FREEDOM = 1e-3, 3.0
 FINE, JITTER = 2e-4, 3e-3
@@ -143,6 +143,22 @@ def test_samples_between_the_steps_several_recordings_and_gaps() -> None:
     assert noise(found) == pytest.approx((SCALE, 0, FREEDOM), rel=0.1)
     own = StudentT(FREEDOM)
     assert posed(one, loss=own).solve().log_likelihood > posed(one, loss=StudentT(30)).solve().log_likelihood + 10
+
+
+def test_samples_that_the_motion_follows_have_their_tails() -> None:
+    """The random force is so large that each sample of the rate determines much of the motion there."""
+    far, tails = [], []
+    for seed in range(4):
+        recording, rng = heavy(seed, 0.1), np.random.default_rng(2000 + seed)
+        rate = CubicSpline(recording.t, recorded(seed, 0.1, 0.0).signal("x"))(recording.t, 1)
+        problem = posed(recording.with_signals(rate=rate + 0.01 * rng.standard_t(FREEDOM, len(rate))))
+        (slide,) = problem.model.joints
+        sensors = [JointPosition(slide, "x", loss=StudentT()), JointRate(slide, "rate", loss=StudentT())]
+        solution = problem.with_(observations=sensors).solve()
+        far += offs(solution)
+        tails.append([(n.std, n.freedom) for n in solution.noise if n.kind == "sensor"])
+    assert np.max(far) < 3.5
+    assert np.mean(tails, axis=0) == pytest.approx(np.array([[SCALE, FREEDOM], [0.01, FREEDOM]]), rel=0.25)
 
 
 def test_declared_counts_add_to_a_given_sigma_and_are_recognized_without() -> None:

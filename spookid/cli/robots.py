@@ -2,16 +2,21 @@
 
 The commands ``payload`` and ``predict``: what a fitted arm carries along a run, and what its motors do there.
 
-``spookid report``: one page about a folder of results.
+``card`` and ``verify``: what a fit found in one file, and whether another log agrees with it. ``report``: one page
+about a folder of results. ``studio``: a page on this machine that leads from files to an identified robot.
 """
 
 from __future__ import annotations
 
 import shlex
 import time
+import webbrowser
 from argparse import Namespace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
+
+import msgspec
 
 from spookid.assembly.loading import load_problem
 from spookid.assembly.problem import Problem
@@ -31,10 +36,14 @@ from spookid.robots.logs import Log, opened, recording_of
 from spookid.robots.report_section import problem_of, section
 from spookid.robots.scaffold import scaffold
 from spookid.robots.writing import write
+from spookid.statistics.whiteness import FALSE_ALARMS
 from spookid.studies.motor_efforts import inverse_dynamics
 from spookid.studies.payload_notices import ArmKnowledge
 from spookid.studies.payloads import payload as find
 from spookid.studies.posterior_draws import randomize as draw
+from spookid.studies.verification import Card
+from spookid.studies.verification import card as card_of
+from spookid.studies.verification import verify as verified
 from spookid.tables.table import Table, as_text, seconds
 
 
@@ -251,6 +260,37 @@ def named_problem(arguments: Namespace, result: Solution) -> Problem:
     return problem
 
 
+def card(arguments: Namespace, interruption: Interruption) -> Exit:
+    """Write the verification card of a result."""
+    out = Path(arguments.out)
+    check_out(out, ".json", "a card is written as JSON")
+    result = exports.load_answer(arguments.result, arguments.force)
+    card_of(named_problem(arguments, result), result).save(out)
+    terminal.say(f"Written to {out}")
+    return Exit.DONE
+
+
+def verify(arguments: Namespace, interruption: Interruption) -> Exit:
+    """Test a log against a card, and print the parameters that have changed."""
+    out = None if arguments.out is None else Path(arguments.out)
+    check_out(out, ".json", "what was found is written as JSON")
+    known = Card.load(arguments.card)
+    source = arguments.problem or known.source
+    if not source or not Path(source.partition("::")[0]).is_file():
+        raise ProblemError(f"card {arguments.card}: problem file {source!r} does not exist; give --problem FILE")
+    problem = load_problem(source)
+    log = opened(Path(arguments.log), dict(arguments.units), arguments.topics)
+    recording = recording_of(log, arguments.time, problem, told=terminal.complain)
+    rate = FALSE_ALARMS if arguments.false_alarms is None else arguments.false_alarms
+    found = verified(problem, known, recording, rate)
+    terminal.say(str(found))
+    if out is not None:
+        tree = {"agrees": found.agrees, "verdict": found.verdict, "limit": found.limit, "false_alarms": rate}
+        tree |= {"changes": found.records(), "noise": found.noise}
+        folders.write(out, msgspec.json.format(msgspec.json.encode(tree), indent=1).decode() + "\n")
+    return Exit.DONE if found.agrees else Exit.NOT_CONVERGED
+
+
 def report(arguments: Namespace, interruption: Interruption) -> Exit:
     """Write the HTML report of a result folder."""
     robots = partial(section, file=arguments.robot)
@@ -260,4 +300,19 @@ def report(arguments: Namespace, interruption: Interruption) -> Exit:
             "pip install 'spookid[report]'"
         )
     terminal.say(f"Written to {page.write(arguments.directory, link=arguments.link, robots=robots)}")
+    return Exit.DONE
+
+
+def studio(arguments: Namespace, interruption: Interruption) -> Exit:
+    """Serve the page until Ctrl-C."""
+    if find_spec("nicegui") is None:
+        raise ProblemError("spookid studio needs nicegui; install it with: pip install 'spookid[studio]'")
+    from spookid.studio.pages import serve  # with the server
+
+    def say(address: str) -> None:
+        terminal.say(f"spookid studio: {address}")
+        if not arguments.no_browser:
+            webbrowser.open(address)
+
+    serve(Path(arguments.folder), arguments.port, say)
     return Exit.DONE

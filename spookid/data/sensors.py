@@ -227,11 +227,12 @@ class JointTorque(OfCoordinate):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if robust(self.loss) or isinstance(self.loss, StudentT) or self.jitter != 0:
-            said = f"jitter {self.jitter}" if self.jitter != 0 else f"loss {self.loss!r}"
+        if robust(self.loss) or isinstance(self.loss, StudentT):
             raise ProblemError(
-                f"{self._what} has {said}; its noise drives the motion, so leave samples far off out (NaN)"
+                f"{self._what} has loss {self.loss!r}; its noise drives the motion, so leave samples far off out (NaN)"
             )
+        if self.jitter != 0 or self.resolution:
+            raise ProblemError(f"{self._what} has jitter or resolution; its noise is white and normal, so leave it out")
 
     @property
     def unit(self) -> str:

@@ -6,8 +6,8 @@ With e a sample less what the estimated motion predicts, and ẏ the rate of tha
 
 where σ is the scale of white noise, τ the standard deviation of the timestamps and ν the degrees of freedom, infinite
 for normal noise. Two steps alternate until the likelihood converges. First, all of σ, τ and ν that is not given
-maximizes the likelihood of the errors, in which a sample counts as one less its leverage: for normal noise this is the
-maximum of the marginal likelihood. Second, a fit with normal noise takes samples for
+maximizes the marginal likelihood by Laplace at the motion that was found, with Fisher's information: of a sample with
+leverage l it has the logarithms of the density and of (v/c)^(l/2). Second, a fit with normal noise takes samples for
 
     y + e (w/c − 1),    w = (ν + 1)/(ν + e²/v),    c = (ν + 1)/(ν + 3),
 
@@ -119,7 +119,7 @@ class Distribution:
     def adjusted(self, recording: Recording, signal: str, of: Errors) -> Recording:
         """The recording with samples of a signal as normal noise has them."""
         values, weights, variance = recording.signal(signal).copy(), np.ones(len(recording.t)), self.variance(of.rates)
-        kept = (1 + self.tail) / (1 + self.tail * of.errors**2 / (of.left * variance))
+        kept = (1 + self.tail) / (1 + self.tail * of.errors**2 / variance)
         values[of.places] += of.errors * (kept / self.information - 1)
         weights[of.places] = self.scale * np.sqrt(self.information / variance)
         return recording.with_signals(**{ADJUSTED.format(signal): values, WEIGHT.format(signal): weights})
@@ -188,7 +188,9 @@ def most_likely(channel: Channel, errors: Sequence[Errors], floor: float) -> tup
 
     def cost(x: Array) -> float:
         one = distribution(x)
-        return -float(left @ one.density(squares / left, one.variance(rates)))
+        v = one.variance(rates)
+        states = (1 - left) @ np.log(v / one.information) / 2  # of the determinant of the information in the states
+        return -float(np.sum(one.density(squares, v)) + states)
 
     limits = ((max(floor / size, 1 / _SPAN), _SPAN), (0.0, _SPAN), (0.0, 1.0))
     bounds = [limit if one is None else (one, one) for one, limit in zip(given, limits, strict=True)]
@@ -228,7 +230,7 @@ def with_components(work: Work, first: Fit) -> Fit:
 def _with_components(found: Mapping[str, tuple[Distribution, Array]], more: float, solution: Solution) -> Solution:
     def told(noise: Noise) -> Noise:
         one = found[noise.names[0]][0] if noise.kind == "sensor" and noise.names[0] in found else None
-        return noise if one is None else replace(noise, jitter=one.jitter, freedom=one.freedom)
+        return noise if one is None else replace(noise, std=one.scale, jitter=one.jitter, freedom=one.freedom)
 
     remarks = [_finding(signal, *one) for signal, one in found.items()]
     known = solution.changed(noise=tuple(map(told, solution.noise)), log_likelihood=solution.log_likelihood + more)

@@ -39,8 +39,8 @@ _FIGURES = {
     "fit.png": ("plots", "fit"),
     "convergence.png": ("plots", "convergence"),
     "parameters.png": ("plots", "parameters"),
-    "influence.png": ("diagnostic_plots", "influence_figure"),
-    "starts.png": ("diagnostic_plots", "starts_figure"),
+    "influence.png": ("plots", "influence_figure"),
+    "starts.png": ("plots", "starts_figure"),
 }
 """Files, and the modules and functions that draw them."""
 _BESIDE: dict[str, Any] = {

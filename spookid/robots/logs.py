@@ -99,8 +99,8 @@ class Log:
         columns = [self.time, *(column for column in self.columns if column != self.time)]
         found = match(columns, labels, actuators, servos, self.time)
         apart = (name for name in found.unused if tokens(name)[-1:] and tokens(name)[-1] in _REMAINDERS)
-        whose = tokens(found.time)[:-1]
-        if rest := next((name for name in apart if not whose or tokens(name)[:-1] == whose), ""):
+        whose = tokens(found.time)[:-1], tokens(found.time)
+        if rest := next((name for name in apart if tokens(name)[:-1] in whose), ""):
             raise ProblemError(
                 f"{self.path} has its times in two columns, {found.time!r} and {rest!r}; write both into one, in "
                 f"seconds: {found.time} + 1e-9 {rest}"
@@ -231,9 +231,10 @@ _WORDS = {
     "acceleration": "qdd ddq acc acceleration",
     "torque": "tau torque torques effort efforts force",
     "current": "i cur current currents amps",
-    "voltage": "u volt voltage voltages",
+    "voltage": "u volt volts voltage voltages",
     "command": "desired des command commanded cmd ref reference target goal setpoint sp action",
     "enable": "enable enabled",
+    "supply": "supply bus battery",
 }
 _MEANS = {word: kind for kind, words in _WORDS.items() for word in words.split()}
 _OF_UNITS = {

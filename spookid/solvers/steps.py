@@ -81,12 +81,12 @@ class MeritModel(Linearization):
 
     @cached_property
     def _sums(self) -> tuple[Array, Tangent, list[Array]]:
-        """What stays when the equations have been taken."""
+        """What stays when the equations have been taken; last the diagonals, 1 in the place of zeros."""
         equations = self.reduced.pool.map(self._assembled, range(len(self.chains)))
         self._equations = [*equations]
         corner = np.asarray(sum(chain.corner for chain in equations))
         gradient = Tangent(tuple(chain.gradient.copy() for chain in equations), corner[:-1, -1])
-        return corner, gradient, [chain.diagonal for chain in equations]
+        return corner, gradient, [positive(chain.band[:, 0]) for chain in equations]
 
     @property
     def corner(self) -> Array:
@@ -147,7 +147,7 @@ class MeritModel(Linearization):
         """
         magnitudes = np.maximum(self.problem.magnitudes, np.abs(self.point.parameters))
         parameters = np.maximum(self.corner.diagonal()[:-1], self.cost / magnitudes**2)
-        return Tangent(tuple(map(positive, self._sums[2])), positive(parameters))
+        return Tangent(tuple(self._sums[2]), positive(parameters))
 
     @property
     def _lagrangian(self) -> Tangent:

@@ -196,10 +196,8 @@ class Trial:
 class FarStep:
     """A step from far away."""
 
-    change: Array
-    """In θ and η, (n_p + n_s,)."""
-    promised: float
-    """Of −log L."""
+    change: Array  # in θ and η, (n_p + n_s,)
+    promised: float  # of −log L
     most: float
     """What |r|² over the noise before must not come to, if the step is to keep its promise."""
     length: float
@@ -368,7 +366,9 @@ class Trials:
         are not found twice in succession."""
         held = self.problem.with_numbers(self.numbers(logs)).held_at(start.parameters)
         began, reduced = time.perf_counter(), self._reduced(held, start)
-        states, self._bend = by_linear_steps(reduced, start, self._bend, gap if self.sizes else None, most)
+        same = hasattr(self, "best") and start is self.best.point and logs is self.best.logs
+        known = self.best.states if same and isinstance(self.best.states, States) else None
+        states, self._bend = by_linear_steps(reduced, start, self._bend, gap if self.sizes else None, most, known)
         self.spent["evaluate"] += time.perf_counter() - began
         if states is not None:
             return states
