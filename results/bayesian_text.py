@@ -7,8 +7,8 @@ Tonneau, Mastalli) with synthetic data of robots from example-robot-data. The co
 writes this page; the simulated robots are in `bayesian_twins.py`, `bayesian_floating.py` and `riccati_robots.py`.
 
 **Settings of this page, which the paper does not define.** The inertias are log-Cholesky coordinates. Except in figure
-10, the priors of masses, inertias and friction have 1.3 times the true value as mean, with a standard deviation of 70
-%. Errors are relative, ‖estimate − true value‖₂/‖true value‖₂. They are computed for the base parameters, separately
+10, the priors of masses, inertias and friction have 1.3 times the true value as mean, with a standard deviation of
+70 %. Errors are relative, ‖estimate − true value‖₂/‖true value‖₂. They are computed for the base parameters, separately
 for inertial and friction parameters, because single inertial parameters of a chain are not identifiable.
 
 - *Fixed-base robots*: the double pendulum with both joints driven, and the arm Z1 with six joints and a fixed gripper.
@@ -86,8 +86,8 @@ each regression is the best of seven, selected with the known truth, which no us
 is the best of 20, 50 and 100 ms. Without noise, the energy balance has no weight and is omitted.
 
 **Comparison with the paper.** In contrast to the paper, the errors of regressions stay moderate, because five harmonics
-up to 1 Hz leave enough bandwidth for a low-pass filter. At σ = 0.005 and 0.01, the fit of spookid has an error 40 to 50
-% smaller than the regression. The fit treats the state of every step as unknown, so that the time step acts as the
+up to 1 Hz leave enough bandwidth for a low-pass filter. At σ = 0.005 and 0.01, the fit of spookid has an error 40 to
+50 % smaller than the regression. The fit treats the state of every step as unknown, so that the time step acts as the
 filter. A step of 20 ms is too short for σ = 0.1: the noise of the rates of single steps exceeds the width over which
 Coulomb friction changes its sign (0.05 rad/s). A warning of the fit reports that the direction of sliding is not known.
 With steps of 50 and 100 ms, the errors are smaller. The standard errors include most of this error. Over 16 other seeds

@@ -15,31 +15,35 @@ from spookid.studies import crossvalidate  # noqa: E402
 
 PAGE = """# Table 4 on a measured Furuta pendulum
 
-Written by `python results/furuta_full.py`. The problem is `problems/furuta_full.py`: a Quanser Qube. Three
-scenarios are fitted one by one and together: a swing-up, and a chirp of the motor's voltage to either side. Each model
-is then judged on the other two recordings, its {count} parameters fixed. States, noise, and the spring of the encoder's
-cable are estimated again: chirps and swing-ups are of different days, and the cable lies otherwise.
+The command `python results/furuta_full.py` writes this page. The problem `problems/furuta_full.py` models a Furuta
+pendulum, the Quanser Qube. The three recordings are a swing-up and two chirps of the motor voltage, one in each
+direction. They are fitted separately and together. Each model is then tested on the other two recordings, with its
+{count} parameters fixed. In these tests, states, noise levels and the spring of the encoder cable are estimated again,
+because chirps and swing-ups were recorded on different days with different positions of the cable.
 
 ```
 {study}
 ```
 
-By how much −2 log L of a recording (columns) is higher with the parameters from another one (rows) than with its own:
+The table shows how much −2 log L of a recording (column) increases with the parameters from another recording (row)
+instead of its own:
 
 {above}
 
-- **What is estimated.** J_Axx and J_Ayy of the paper's table do not affect the motion, because the arm turns about one
-  axis. They have a value and are not estimated. The other parameters are estimated from each scenario. Coulomb
-  friction is at its bound of zero where viscous friction explains as much.
-- **J_Azz is about the axle.** With the arm's centre of mass at half its length, the inertia about the axle would be at
-  least {least:.3g} kg m². The data say at most {most:.3g}, so that J_Azz of a fit with that centre of mass is at its
-  bound. The centre of mass is not published, and the data determine the inertia about the axle alone.
-- **What agrees.** From the smallest to the largest estimate J_Azz differs by {apart[J_Azz]:.1f} %, K by
-  {apart[K]:.1f} %, J_Byy by {apart[J_Byy]:.1f} % and J_Bzz by {apart[J_Bzz]:.0f} %. In the paper J_Azz differs by 7 %,
-  J_Byy by 3 % and J_Bzz by 70 %.
-- **What does not.** J_Byy of the swing-up is {apart[J_Byy]:.1f} % larger, which is more than its errors say. The models
-  of the two chirps explain each other within what chance does, and that of the swing-up explains neither as well. In
-  the paper it is the model of the pulse that explains the others worst, by a factor of ten in the cost.
+- **Estimated parameters.** J_Axx and J_Ayy of the paper's table do not affect the motion, because the arm rotates about
+  one axis. Therefore J_Axx and J_Ayy are given and not estimated. All other parameters are estimated from each
+  recording. The estimate of Coulomb friction is at its bound of zero if viscous friction explains the motion as well.
+- **J_Azz is the inertia about the axle.** If the arm's centre of mass were at half its length, the inertia about the
+  axle would be at least {least:.3g} kg m². The data give at most {most:.3g} kg m², so that a fit with this centre of
+  mass has J_Azz at its bound. The centre of mass is not published, and the data determine only the inertia about the
+  axle.
+- **Agreement.** The smallest and the largest estimate differ by {apart[J_Azz]:.1f} % for J_Azz, {apart[K]:.1f} % for K,
+  {apart[J_Byy]:.1f} % for J_Byy and {apart[J_Bzz]:.0f} % for J_Bzz. In the paper, the estimates differ by 7 % for
+  J_Azz, 3 % for J_Byy and 70 % for J_Bzz.
+- **Disagreement.** The estimate of J_Byy from the swing-up is {apart[J_Byy]:.1f} % larger than those from the chirps,
+  which is significant. The models from the two chirps predict each other's recordings within chance; the model from the
+  swing-up predicts the chirps significantly worse. In the paper, the model from the pulse predicts the other recordings
+  worst, by a factor of ten in the cost.
 """
 
 

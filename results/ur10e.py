@@ -153,8 +153,9 @@ The units are N m/A, kg m², N m s and N m. Motor currents identify only ratios 
 friction coefficients may be multiplied by one factor. Only the priors determine this scale. The estimated gains differ
 from the published gains by {_pulled(solution)} prior standard deviations. The rough masses and the published gains do
 not agree on the scale, and the estimates are a compromise. Friction and motor inertia have the relative error of the
-gain: the error of F_v is {_shares(problem, solution, False)} %, but that of F_v/K is {_shares(problem, solution, True)}
-%.
+gain: the error of F_v is {_shares(problem, solution, False)} %, but that of F_v/K is {
+        _shares(problem, solution, True)
+    } %.
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,12 @@ IN_THE_PACKAGE = 1
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_page_has_plain_words_short_sentences_and_one_subject(path: Path) -> None:
     assert list(of_page(path.read_text(encoding="utf-8"))) == []
+
+
+def test_no_line_of_a_page_is_lost_as_a_comment() -> None:
+    pages = {path: path.read_text(encoding="utf-8") for path in [*PAGES, *ROOT.glob("results/*.md")]}
+    texts = {path: re.sub(r"^(`{3,}).*?^\1$", "", page, flags=re.DOTALL | re.MULTILINE) for path, page in pages.items()}
+    assert [path for path, text in texts.items() if re.search(r"^ *%", text, re.MULTILINE)] == []
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
