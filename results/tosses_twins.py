@@ -55,7 +55,7 @@ def main() -> None:
         fits += [one] if found.status is Status.CONVERGED else []
         print(number, found.status.value, one, flush=True)
     for name, (mean, error, chi) in means(fits).items():
-        values, errors = np.array([one[name] for one in fits]).T
+        values, errors = np.array([one[name] for one in fits if one[name][1] > 0]).T
         about = float(np.mean(((values - PUBLISHED[name]) / errors) ** 2))
         print(f"{name}: {mean:.3f} ± {error:.3f}, true {PUBLISHED[name]}; χ² {chi:.1f}, about the truth {about:.1f}")
 
