@@ -77,7 +77,7 @@ The fit from measured contact times stalls for most tosses: some of its 2400 cho
 with a rounded contact law: u r = t² instead of u r = 0, with the normal impulse u and the rate r of the gap. Friction
 is rounded alike. This law has no choices except rebounds. From t = 1 to 1e-4 each fit begins where the last one ended.
 Contacts give way by 1e-3 of the speed that an impulse causes, so the last t is a tenth of that. With 1e-5 instead,
-three of the first twelve fits end at the limit of iterations, because steps around sharper corners are shorter.
+tosses 7, 9 and 10 end at the limit of iterations, because steps around sharper corners are shorter.
 """
 
 
