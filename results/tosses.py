@@ -82,8 +82,8 @@ tosses 7, 9 and 10 end at the limit of iterations, because steps around sharper 
 Four tosses do not converge, for three reasons:
 
 - Toss 14 creeps around a corner at the limit of iterations. With a last t of 1e-3 it converges to the same estimates.
-- Tosses 9 and 16 stall. While a rebound is violated, multipliers of the law grow with the damping of a step, and no step
-  lowers the merit function. In a trial with the multipliers of the least damping, toss 16 converges to the same
+- Tosses 9 and 16 stall. While a rebound is violated, multipliers of the law grow with the damping of a step, so that
+  no step lowers the merit function. In a trial with the multipliers of the least damping, toss 16 converges to the same
   estimates, and the cost of toss 9 falls from 265 to 223, where it stalls.
 - Toss 15 has one contact whose choice goes to and fro.
 """
