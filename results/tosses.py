@@ -35,13 +35,13 @@ KEPT = HERE / "tosses.jsonl"
 
 PAGE = """# Whole tosses of a cube
 
-Written by `python results/tosses.py`. The problem is `problems/cube.py`: each toss from the throw to rest, eight
-corners that push and rub, with friction μ and restitution e unknown. Poses have sigmas of 1 mm and 0.02 rad. A random
-impulse of 1 mN s in each step explains what the model does not (`state_weight=1e6`). The impulse of an impact is about
-500 times as large.
+The command `python results/tosses.py` writes this page. The problem is `problems/cube.py`: each toss is fitted from the
+throw to rest. Eight corners of the cube may touch the table; friction μ and restitution e are unknown. The given
+standard deviations of the measured poses are 1 mm and 0.02 rad. The process noise is a random impulse of 1 mN s in each
+step (`state_weight=1e6`). In comparison, the impulse of an impact is about 500 times as large.
 
-**{done} of {all} tosses converge.** Friction and restitution of those that converge: {agree}. The authors of the data
-use 0.18 and 0.125 in their simulator.
+**{done} of {all} tosses converge.** The estimates from these tosses are {agree}. The authors of the data
+use μ = 0.18 and e = 0.125 in their simulator.
 
 | toss | samples | status | μ | e | cost | position, rms | angle, rms | processor time |
 |---|---|---|---|---|---|---|---|---|
@@ -51,41 +51,44 @@ use 0.18 and 0.125 in their simulator.
 
 ## Do tosses agree?
 
-If standard errors explained the scatter of the tosses, χ² per degree of freedom would be 1. The errors of the means are
-scaled by its root where it is larger. An estimate at its bound has no standard error and is not in the mean. Standard
-errors belong to one choice of contact times. They do not contain the error of the step: an impact begins at one of the
-samples, which are 6.8 ms apart, and a corner falls by 1 cm in between.
+The standard errors assume that the contact states found by the fit are correct. The standard errors include neither
+model errors nor discretization errors: the time of an impact is known to a step of 6.8 ms, in which a corner falls by 1
+cm. If the standard errors explained the scatter between the tosses, χ² per degree of freedom would be 1. The standard
+errors of the means are multiplied by the root of χ² where it is larger. An estimate at its bound has no standard error
+and is not in the mean.
 
-`python results/tosses_twins.py` shows how much that is. It simulates tosses with μ = 0.18 and e = 0.125 in eighths of a
-step and fits them in whole ones. In five such tosses μ is 0.178 to 0.180 (χ² 0.3), and e is 0 to 0.074 (χ² 6.5). So
-restitution of one toss has an error of about 0.1 from the step, as large as the scatter of measured tosses, and its
-mean is a value for simulations with this step. The scatter of friction does not come from the step. One friction for
-all corners, faces and places of the table is a possible cause, which was not tested.
+The command `python results/tosses_twins.py` shows the size of the discretization error. It simulates tosses with μ =
+0.18 and e = 0.125 in eighths of a step and fits them in whole steps. In five such tosses μ is 0.178 to 0.180 (χ² 0.3),
+and e is 0 to 0.074 (χ² 6.5). The discretization error of the restitution of one toss is about 0.1, as large as the
+scatter of measured tosses. The mean is a value for simulations with this step. The scatter of friction does not come
+from the step. One friction for all corners, faces and places of the table is a possible cause, which was not tested.
 
-## Unseen tosses
+## Tosses that were not fitted
 
-No fit has seen tosses 40 to 59. `problem.simulate` begins with their flight before the first impact. The error is the
-distance between the simulated and the measured place of rest.
+The tosses 40 to 59 were not fitted. `problem.simulate` starts these tosses from their flight before the first impact.
+The error is the distance between the simulated and the measured final position.
 
 | values | μ | e | median | 90 % | simulated |
 |---|---|---|---|---|---|
 {unseen}
 
-## How a fit gets there
+## Method of the fit
 
-The fit from measured contact times stalls for most tosses: some of its 2400 choices go to and fro. It then begins again
-with a rounded contact law: u r = t² instead of u r = 0, with the normal impulse u and the rate r of the gap. Friction
-is rounded alike. This law has no choices except rebounds. From t = 1 to 1e-4 each fit begins where the last one ended.
-Contacts give way by 1e-3 of the speed that an impulse causes, so the last t is a tenth of that. With 1e-5 instead,
-tosses 7, 9 and 10 end at the limit of iterations, because steps around sharper corners are shorter.
+The fit from measured contact times stalls for most tosses, because some of its 2400 contact states alternate between
+iterations. The fit then begins again with a smoothed contact law: u r = t² instead of u r = 0, with the normal impulse
+u and the rate r of the gap. Friction is smoothed in the same way as the contact law. The smoothed contact law has no
+discrete states except for rebounds. The parameter t is reduced from 1 to 1e-4, and each fit begins at the result of the
+previous fit. The contacts are compliant by 1e-3 of the speed that an impulse causes, so the last t is a tenth of that.
+With 1e-5 instead, three of the first twelve fits end at the iteration limit, because the steps around sharper corners
+are shorter.
 
 Four tosses do not converge, for three reasons:
 
-- Toss 14 creeps around a corner at the limit of iterations. With a last t of 1e-3 it converges to the same estimates.
+- Toss 14 ends at the iteration limit near a corner. With a last t of 1e-3 it converges to the same estimates.
 - Tosses 9 and 16 stall. While a rebound is violated, multipliers of the law grow with the damping of a step, so that
   no step lowers the merit function. In a trial with the multipliers of the least damping, toss 16 converges to the same
   estimates, and the cost of toss 9 falls from 265 to 223, where it stalls.
-- Toss 15 has one contact whose choice goes to and fro.
+- Toss 15 has one contact whose state alternates.
 """
 
 
@@ -183,7 +186,7 @@ def page(fits: list[dict[str, Any]]) -> str:
         f"{1e3 * np.quantile(apart, 0.9):.0f} mm | {len(apart)} of {len(UNSEEN)} |"
         for words, (apart, _) in missed.items()
     ]
-    agree = ", ".join(
+    agree = " and ".join(
         f"{name} = {m:.3f} ± {s:.3f} (χ² per degree of freedom {chi:.1f})" for name, (m, s, chi) in found.items()
     )
     failed = [f"toss {one['toss']}: {one['detail']}" for one in fits if one not in done]
@@ -192,7 +195,7 @@ def page(fits: list[dict[str, Any]]) -> str:
         all=len(fits),
         agree=agree,
         rows="\n".join(rows),
-        failed="Without convergence: " + "; ".join(failed) + "." if failed else "",
+        failed="These fits did not converge: " + "; ".join(failed) + "." if failed else "",
         unseen="\n".join(unseen),
     )
 

@@ -50,10 +50,12 @@ def test_errors_that_are_a_scatter_have_profiles_as_wide(pendulum: tuple[Problem
         assert found.interval == pytest.approx(found.linear, abs=0.1 * (found.linear[1] - found.linear[0]))
 
 
-def test_an_audit_shows_the_estimates_of_the_fit(solved: tuple[Problem, Solution]) -> None:
+def test_an_audit_shows_the_estimates_and_errors_of_the_fit(solved: tuple[Problem, Solution]) -> None:
     problem, solution = solved
     found = audit(problem)
     assert {d.name: d.solved for d in found.drifts} == {d.name: solution[d.name].estimate for d in found.drifts}
+    errors = {d.name: solution[d.name].std_err for d in found.drifts if not np.isnan(solution[d.name].std_err)}
+    assert {d.name: d.std_err for d in found.drifts if d.name in errors} == errors
     assert solution.choice is None or solution.choice.reason in str(found)
 
 

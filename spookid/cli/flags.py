@@ -148,6 +148,13 @@ FLAGS = {
     "--scheduler": flag("Dask scheduler whose workers do the work instead", "ADDRESS"),
     "--follow": flag("wait for rows after the last one, until Ctrl-C", action="store_true"),
     "--time": flag("column of the timestamps [s] (default: t)", "NAME", default="t"),
+    "--units": flag(
+        "units of columns that are not in SI with angles in rad, such as t=ms q1=deg, as pint writes them",
+        "COLUMN=UNIT",
+        type=_unit,
+        default=[],
+        **SEVERAL,
+    ),
     "--warm-up": flag("seconds that are fitted first (default: 5)", "S", type=_amount, default=5.0),
     "--window": flag("window of the smoother [s] (default: 20 steps)", "S", type=_amount),
     "--every": flag("seconds of the log between two lines (default: 1)", "S", type=_amount, default=1.0),
@@ -254,15 +261,9 @@ _ROBOT = {
 }
 _LOG = {
     "--topics": flag(
-        "topics of a bag, MCAP or ULog file to read, where several have the same joints", "TOPIC", default=[], **SEVERAL
+        "topics of a bag, MCAP, ULog or WPILib file, where several have the same joints", "TOPIC", default=[], **SEVERAL
     ),
-    "--units": flag(
-        "units of columns that are not in SI with angles in rad, such as t=ms q1=deg, as pint writes them",
-        "COLUMN=UNIT",
-        type=_unit,
-        default=[],
-        **SEVERAL,
-    ),
+    "--units": FLAGS["--units"],
 }
 _ALONG = {
     "--problem": flag("problem file (default: the one that was solved)", "PROBLEM.py"),

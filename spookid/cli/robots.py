@@ -2,16 +2,21 @@
 
 The commands ``payload`` and ``predict``: what a fitted arm carries along a run, and what its motors do there.
 
-``spookid report``: one page about a folder of results.
+``card`` and ``verify``: what a fit found in one file, and whether another log agrees with it. ``report``: one page
+about a folder of results. ``studio``: a page on this machine that leads from files to an identified robot.
 """
 
 from __future__ import annotations
 
 import shlex
 import time
+import webbrowser
 from argparse import Namespace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
+
+import msgspec
 
 from spookid.assembly.loading import load_problem
 from spookid.assembly.problem import Problem
@@ -31,15 +36,19 @@ from spookid.robots.logs import Log, opened, recording_of
 from spookid.robots.report_section import problem_of, section
 from spookid.robots.scaffold import scaffold
 from spookid.robots.writing import write
+from spookid.statistics.whiteness import FALSE_ALARMS
 from spookid.studies.motor_efforts import inverse_dynamics
 from spookid.studies.payload_notices import ArmKnowledge
 from spookid.studies.payloads import payload as find
 from spookid.studies.posterior_draws import randomize as draw
+from spookid.studies.verification import Card
+from spookid.studies.verification import card as card_of
+from spookid.studies.verification import verify as verified
 from spookid.tables.table import Table, as_text, seconds
 
 
 def new(arguments: Namespace, interruption: Interruption) -> Exit:
-    """Write a problem file for a robot and a log of it."""
+    """Write a problem file for a robot and its log."""
     out = Path(arguments.out)
     check_out(out, ".py", "a problem is a Python file")
     folders.check_new(out)
@@ -50,7 +59,7 @@ def new(arguments: Namespace, interruption: Interruption) -> Exit:
     what = f"{len(matched.positions)} positions" if log else "no log yet"
     driven = f", {len(matched.efforts)} of them with a {matched.effort}" if log and matched.efforts else ""
     driven += f", {len(matched.commands)} of them with commands of a servo" if log and matched.commands else ""
-    terminal.say(f"Written to {out}: {len(robot.bodies)} bodies, {len(robot.joints)} joints, {what}{driven}")
+    terminal.say(f"Problem file {out} has {len(robot.bodies)} bodies, {len(robot.joints)} joints, {what}{driven}")
     for notice in [*made.notices, *_complaints(made.held, dict(matched.unused))]:
         terminal.complain(notice)
     return Exit.DONE
@@ -87,14 +96,14 @@ def _asked(arguments: Namespace) -> str:
 def _complaints(held: tuple[str, ...], unused: dict[str, str]) -> list[str]:
     told = []
     if held:
-        told.append(f"the log has no column for {', '.join(held)}: the file fixes these joints at 0")
+        told.append(f"the log has no column for joints {', '.join(held)}: the problem file fixes these at 0")
     if unused:
         told.append(f"not used: {', '.join(f'{column} ({reason})' for column, reason in unused.items())}")
     return told
 
 
 def export(arguments: Namespace, interruption: Interruption) -> Exit:
-    """Write a robot's own file with what a result has found of it, or its servos for Isaac Lab."""
+    """Write the robot's file with identified values, or its servos for Isaac Lab."""
     out, result = Path(arguments.out), exports.load_answer(arguments.result, arguments.force)
     yaml = out.suffix in (".yaml", ".yml")
     if yaml is not (arguments.to is None):
@@ -105,7 +114,7 @@ def export(arguments: Namespace, interruption: Interruption) -> Exit:
         raise ProblemError("--timestep belongs to --out FILE.yaml, which counts delays in steps; a robot's file has it")
     drives = _servos(arguments, result)
     for one in drives:
-        for what in one.left_out:
+        for what in one.left_out if yaml else sorted({*one.left_out} - {*one.in_mjcf}):
             terminal.complain(f"{one.joint}: {out} is without {what}")
     if yaml:
         write_isaac_lab(drives, out, arguments.timestep)
@@ -113,7 +122,7 @@ def export(arguments: Namespace, interruption: Interruption) -> Exit:
         return Exit.DONE
     robot = _robot(arguments, arguments.to)
     beside = write(robot, out, result, drives if robot.source.format == "MJCF" else ())
-    terminal.say(f"Written to {out}; standard errors and covariance are in {beside}")
+    terminal.say(f"Robot file written to {out}; standard errors and covariance are in file {beside}")
     bodies = result.mechanism.bodies if result.mechanism else ()
     others = [body.name for body in bodies if body.name not in robot.description.links]
     if others:
@@ -122,7 +131,7 @@ def export(arguments: Namespace, interruption: Interruption) -> Exit:
         compared = compare(robot, result, problem=problem_of(result), replays=False)
         terminal.say(f"\n{as_text(compared.blocks()[1:], terminal.columns())}")
     except ProblemError as error:
-        terminal.complain(f"no comparison of predicted torques with the log: {error}")
+        terminal.complain(f"predicted torques cannot be compared with the log: {error}")
     return Exit.DONE
 
 
@@ -137,7 +146,7 @@ def _servos(arguments: Namespace, result: Solution) -> tuple[ServoActuator, ...]
 
 
 def check_out(out: Path | None, ending: str, kind: str) -> None:
-    """Refuse a file that cannot be written, before there is something to lose."""
+    """Refuse a file that cannot be written, before a long computation."""
     if out is not None and out.suffix != ending:
         raise ProblemError(f"--out {out}: {kind}; give a name that ends in {ending}")
     if out is not None:
@@ -149,7 +158,7 @@ def _robot(arguments: Namespace, path: str) -> Robot:
 
 
 def payload(arguments: Namespace, interruption: Interruption) -> Exit:
-    """Find a payload, print it, and write it if there is a file."""
+    """Identify a payload, print it, and write it if a file is given."""
     began = time.perf_counter()
     out = None if arguments.out is None else Path(arguments.out)
     check_out(out, ".json", "a payload is written as JSON")
@@ -182,7 +191,7 @@ def payload(arguments: Namespace, interruption: Interruption) -> Exit:
 
 
 def predict(arguments: Namespace, interruption: Interruption) -> Exit:
-    """Predict what motors do along a log, print how far off it is from what was measured, and write it."""
+    """Predict the motor efforts along a log, print their errors, and write them."""
     out = None if arguments.out is None else Path(arguments.out)
     check_out(out, ".csv", "efforts are written as CSV")
     result = exports.load_answer(arguments.result, arguments.force)
@@ -205,7 +214,7 @@ def predict(arguments: Namespace, interruption: Interruption) -> Exit:
 
 
 def randomize(arguments: Namespace, interruption: Interruption) -> Exit:
-    """Draw parameters from a posterior, print their ranges, and write them, also as robot's files."""
+    """Draw parameters from a posterior, print their ranges, and write them, also as robot files."""
     out, files = Path(arguments.out), None if arguments.files is None else Path(arguments.files)
     folders.check_file(out)
     if (files is None) != (arguments.to is None):
@@ -232,7 +241,7 @@ def randomize(arguments: Namespace, interruption: Interruption) -> Exit:
 
 
 def named_problem(arguments: Namespace, result: Solution) -> Problem:
-    """That of the results, from the file that was solved or the one that is given."""
+    """Problem of a result, from the file that was solved or a given file."""
     source = arguments.problem or result.source
     if not source:
         raise ProblemError(
@@ -251,8 +260,39 @@ def named_problem(arguments: Namespace, result: Solution) -> Problem:
     return problem
 
 
+def card(arguments: Namespace, interruption: Interruption) -> Exit:
+    """Write the verification card of a result."""
+    out = Path(arguments.out)
+    check_out(out, ".json", "a card is written as JSON")
+    result = exports.load_answer(arguments.result, arguments.force)
+    card_of(named_problem(arguments, result), result).save(out)
+    terminal.say(f"Written to {out}")
+    return Exit.DONE
+
+
+def verify(arguments: Namespace, interruption: Interruption) -> Exit:
+    """Test a log against a card, and print the parameters that have changed."""
+    out = None if arguments.out is None else Path(arguments.out)
+    check_out(out, ".json", "what was found is written as JSON")
+    known = Card.load(arguments.card)
+    source = arguments.problem or known.source
+    if not source or not Path(source.partition("::")[0]).is_file():
+        raise ProblemError(f"card {arguments.card}: problem file {source!r} does not exist; give --problem FILE")
+    problem = load_problem(source)
+    log = opened(Path(arguments.log), dict(arguments.units), arguments.topics)
+    recording = recording_of(log, arguments.time, problem, told=terminal.complain)
+    rate = FALSE_ALARMS if arguments.false_alarms is None else arguments.false_alarms
+    found = verified(problem, known, recording, rate)
+    terminal.say(str(found))
+    if out is not None:
+        tree = {"agrees": found.agrees, "verdict": found.verdict, "limit": found.limit, "false_alarms": rate}
+        tree |= {"changes": found.records(), "noise": found.noise}
+        folders.write(out, msgspec.json.format(msgspec.json.encode(tree), indent=1).decode() + "\n")
+    return Exit.DONE if found.agrees else Exit.NOT_CONVERGED
+
+
 def report(arguments: Namespace, interruption: Interruption) -> Exit:
-    """Write the page of a folder of results."""
+    """Write the HTML report of a result folder."""
     robots = partial(section, file=arguments.robot)
     if not (arguments.link or installed()):
         terminal.complain(
@@ -260,4 +300,19 @@ def report(arguments: Namespace, interruption: Interruption) -> Exit:
             "pip install 'spookid[report]'"
         )
     terminal.say(f"Written to {page.write(arguments.directory, link=arguments.link, robots=robots)}")
+    return Exit.DONE
+
+
+def studio(arguments: Namespace, interruption: Interruption) -> Exit:
+    """Serve the page until Ctrl-C."""
+    if find_spec("nicegui") is None:
+        raise ProblemError("spookid studio needs nicegui; install it with: pip install 'spookid[studio]'")
+    from spookid.studio.pages import serve  # with the server
+
+    def say(address: str) -> None:
+        terminal.say(f"spookid studio: {address}")
+        if not arguments.no_browser:
+            webbrowser.open(address)
+
+    serve(Path(arguments.folder), arguments.port, say)
     return Exit.DONE

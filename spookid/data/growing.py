@@ -7,9 +7,10 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from types import MappingProxyType
 from typing import BinaryIO
 
 import numpy as np
@@ -37,7 +38,7 @@ class Row:
 
 
 class GrowingLog:
-    """Growing text log with a header row, read row by row; other formats are read at once."""
+    """Reader of a text log that still grows, with a header row; other formats are read at once."""
 
     def __init__(
         self,
@@ -45,6 +46,7 @@ class GrowingLog:
         signals: Sequence[str],
         *,
         time: str = "t",
+        units: Mapping[str, str] = MappingProxyType({}),
         follow: bool = False,
         told: Callable[[str], object] = lambda sentence: None,
     ) -> None:
@@ -52,6 +54,10 @@ class GrowingLog:
         """As messages name it."""
         self._piped, self._follow = path == STANDARD_INPUT, follow and path != STANDARD_INPUT
         self._time, self._signals, self._told = time, list(signals), told
+        self._units = units
+        """Of columns, which count more than those below the header."""
+        if wrong := next((name for name in units if name not in (time, *signals)), None):
+            raise ProblemError(f"--units: no column {wrong!r} is read; it reads {', '.join([time, *signals])}")
         self._whole = not self._piped and method_for(self.path) not in (None, "from_csv")
         if self._whole and self._follow:
             raise ProblemError(f"{self.path} is no text, which alone can be followed; leave --follow out")
@@ -75,7 +81,7 @@ class GrowingLog:
     def _recorded(self) -> Iterator[Row]:
         """Of a file that is no text."""
         options = {} if self._time == "t" else {"time": self._time}  # messages have timestamps without a name
-        recording = Recording.from_file(self.path, signals=self._signals, **options)
+        recording = Recording.from_file(self.path, signals=self._signals, units=self._units, **options)
         for note in recording.notes:
             self._told(note)
         for i, t in enumerate(recording.t):
@@ -84,7 +90,7 @@ class GrowingLog:
 
     def _rows(self, file: BinaryIO) -> Iterator[Row]:
         """Of one file, until it ends, or another is in its place."""
-        lines = Lines(self.path, self._time, self._signals)
+        lines = Lines(self.path, self._time, self._signals, self._units)
         for line, text in enumerate(self._lines(file), start=1):
             try:
                 decoded = text.decode("utf-8-sig" if line == 1 else "utf-8")
@@ -133,10 +139,10 @@ class GrowingLog:
 
 
 class Lines:
-    """Format of a text from its lines so far: columns, delimiter, decimal sign, and units."""
+    """Format of a growing text log: columns, delimiter, decimal sign, and units, detected from its first lines."""
 
-    def __init__(self, path: Path, time: str, signals: Sequence[str]) -> None:
-        self._path, self._columns = path, [time, *signals]
+    def __init__(self, path: Path, time: str, signals: Sequence[str], units: Mapping[str, str]) -> None:
+        self._path, self._columns, self._units = path, [time, *signals], units
         self.header: list[str] = []
         """Names of the columns; none before the first line."""
         self._places: list[int] = []
@@ -147,7 +153,7 @@ class Lines:
         """SI at 0 and 1 of the unit, by column; None before the line below the header."""
 
     def row(self, line: int, text: str) -> tuple[float, dict[str, float]] | None:
-        """Return time [s] and available signals of a line; None if it has none, such as the header."""
+        """Return time [s] and available signals of a line; None for a line without them, such as the header."""
         if not self.header and not self._begun(line, text):
             return None
         fields = self._fields(line, text)
@@ -158,9 +164,9 @@ class Lines:
             counts = f"{len(fields)} fields and the header {len(self.header)}"
             raise ProblemError(f"{place} has {counts}; leave missing values empty")
         if self._scales is None:
-            units = units_of(place, places_of(self.header), fields, self._columns)
+            units = units_of(place, places_of(self.header), fields, self._columns, self._units)
             self._scales = {}
-            for name, unit in (units or {}).items():
+            for name, unit in {**(units or {}), **self._units}.items():
                 is_time, what = name == self._columns[0], f"{place}, column {name!r}"
                 zero, one = to_si(np.array([0.0, 1.0]), unit, what, "s" if is_time else "").tolist()
                 self._scales[name] = zero, one

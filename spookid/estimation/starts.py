@@ -26,16 +26,19 @@ import numpy as np
 
 from spookid.assembly.impact_estimates import retimed
 from spookid.assembly.problem import Problem
-from spookid.estimation.disturbances import followed_findings, unexplained_findings
+from spookid.estimation.disturbances import followed_findings, left_to_noise, unexplained_findings
 from spookid.estimation.fit import Fit
 from spookid.estimation.fitting import Start
 from spookid.estimation.misspecification import speeds
+from spookid.estimation.questions import questions
 from spookid.estimation.work import Work
 from spookid.kernels.arrays import Array, Mask
 from spookid.mechanics.contacts import Impact
 from spookid.mechanics.friction_loads import ContinuousFriction
 from spookid.mechanics.joints import Joint
-from spookid.solvers.status import Status
+from spookid.results.findings import Finding
+from spookid.solvers.status import Callback, Iteration, Status
+from spookid.statistics.trial import SearchEndedError
 from spookid.transcription.factor import Group
 
 
@@ -45,8 +48,8 @@ def free_delays(problem: Problem) -> list[str]:
 
 
 def with_delays_at_rest(work: Work, found: Fit, still: float = 1e-3) -> Fit:
-    """The last of fits, each around the delays of the one before, until they stand still to a share of a step, so that
-    an input is off by its square; the best one where they move on, since samples change their step."""
+    """Last of several fits, each linearized at the delays of the one before, until delays change by a small share of a
+    step; the best one if they do not converge, because samples change their step."""
     names, before, best = free_delays(found.assembly.problem), math.inf, found
     while names:
         values, around = {name: found.values[name] for name in names}, found.assembly.problem
@@ -67,8 +70,8 @@ def with_delays_at_rest(work: Work, found: Fit, still: float = 1e-3) -> Fit:
 
 
 def with_impacts_at_rest(work: Work, found: Fit, still: float = 0.01) -> Fit:
-    """A fit carried on around the times of impacts that it has found, until they stand still to a share of a step;
-    times that do not come to rest are a matter of ``schedule_findings``."""
+    """Fit repeated at the impact times that it has found, until they change by a small share of a step;
+    ``schedule_findings`` report times that do not converge."""
     before = math.inf
     while any(isinstance(contact, Impact) for contact in found.assembly.problem.model.holding.contacts):
         assembly, moved = retimed(found.assembly, found.point)
@@ -80,8 +83,10 @@ def with_impacts_at_rest(work: Work, found: Fit, still: float = 0.01) -> Fit:
 
 
 def with_explained_motion(work: Work, first: Fit) -> Fit:
-    """The fit, or one that leaves less to noise if that is more likely."""
+    """Fit, or another fit with less process noise if it is more likely."""
     if first.likelihood is None or first.outcome.status is not Status.CONVERGED:
+        return first
+    if misread(work, first):
         return first
     lost = followed_findings(first.likelihood.noise, first.motion)  # the noise of a sensor
     work.doubted = bool(unexplained_findings(first.assembly, first.point, first.motion))
@@ -96,19 +101,57 @@ def with_explained_motion(work: Work, first: Fit) -> Fit:
     return later if later.rank > first.rank else first
 
 
+def misread(work: Work, first: Fit) -> bool:
+    """True if the fit leaves the motion of a coordinate or of a sensor to noise, and the model explains far more of it
+    in another unit or with another sign: no other start makes an answer of that."""
+    named = left_to_noise(first.assembly, first.point, first.motion)
+    if named and _wrong_unit(work.problem):
+        work.misread = True
+        if not unexplained_findings(first.assembly, first.point, first.motion):
+            said = f"Noise replaces the motion of {', '.join(named)}. The data contradict the model."
+            wrong = Finding("motion.unexplained", tuple(named), {}, said, cause="Is a unit or a sign wrong?")
+            work.remarks.append(lambda answer: answer.with_findings(lambda: [wrong]))
+    return work.misread
+
+
+def _wrong_unit(problem: Problem) -> Finding | None:
+    """The question that names a unit or a sign."""
+    return next((one for one in questions(problem) if one.evidence.get("unit")), None)
+
+
+def asking_on_the_way(work: Work) -> Callback | None:
+    """The callback of a first fit, which ends where it takes long, a question names a unit or a sign, and parameters
+    near those that it has come to explain the motion no more than the initial ones."""
+    told, problem = work.callback, work.problem
+
+    def ask(iteration: Iteration) -> None:
+        if told is not None:
+            told(iteration)
+        if iteration.iteration == _LONG and (wrong := _wrong_unit(problem)):
+            found = dict(zip((p.name for p in problem.free), iteration.parameters.tolist(), strict=True))
+            if questions(problem.with_(initial={**problem.initial, **found})):
+                work.misread = True
+                named = ", ".join(wrong.evidence.get("signals", wrong.subject))
+                raise SearchEndedError(f"of {named} a unit or a sign is wrong, which a question names")
+
+    return ask if work.begins and problem.estimates_noise else told
+
+
+_LONG = 10
+"""Iterations after which a fit takes longer than to ask what may be wrong."""
 _SPEEDS = (0.03, 0.1, 0.3, 1.0)
 """Velocities of the grid, in shares of the typical rate of the joint."""
 
 
 def continuous_laws(problem: Problem) -> list[tuple[Joint, ContinuousFriction]]:
-    """Continuous friction, and the joints that have it."""
+    """Continuous friction laws, and the joints that have them."""
     return [
         (joint, load) for joint in problem.model.joints for load in joint.loads if isinstance(load, ContinuousFriction)
     ]
 
 
 def with_better_friction(work: Work, first: Fit) -> Fit:
-    """The fit, or one from other values of continuous friction if that is more likely."""
+    """Fit, or another fit from other initial values of continuous friction if it is more likely."""
     model = first.assembly.problem.model
     laws = continuous_laws(first.assembly.problem)
     if not laws or first.likelihood is None or first.outcome.status is Status.INTERRUPTED:
@@ -142,7 +185,7 @@ def _regressed(
     lower, upper, guess = np.array([(p.lower, p.upper, problem.guess[p.name]) for p in own]).T
 
     def disturbing(those: Array) -> Array:
-        """Process noise, over the noise that the fit found."""
+        """Process noise divided by the noise standard deviations of the fit."""
         parameters = at.copy()
         parameters[places] = those
         chains = transcription.residuals(replace(first.point, parameters=parameters))
@@ -154,7 +197,7 @@ def _regressed(
         return found if np.isfinite(found) else np.inf
 
     def least(start: Array, moving: Mask, most: int) -> Array:
-        """Values in their bounds at which squares are least, found from a start by moving some of them."""
+        """Parameters within bounds with least squares, found from a start by moving some of them."""
         if not moving.any() or not np.isfinite(squares(start)):
             return start
 

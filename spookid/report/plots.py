@@ -1,4 +1,5 @@
-"""Three figures of a Solution: the fit to the data, the way of the solver, the parameters with their uncertainty.
+"""Figures of a Solution: the fit to the data, the way of the solver, the parameters with their uncertainty, what blocks
+of the recordings change, and where several starts ended.
 
 Figures are made with Matplotlib's objects, never through pyplot: nothing global is touched and no display is needed.
 """
@@ -17,13 +18,15 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from spookid.kernels.arrays import Array
 from spookid.report import pictures
-from spookid.report.pictures import BLACK, BLUE, GREEN, GREY, LIGHT, ORANGE, RED, apart, entry, plain
+from spookid.report.conclusion import starts_sentence
+from spookid.report.pictures import BLACK, BLUE, COLOURS, GREEN, GREY, LIGHT, ORANGE, PALE, RED, apart, entry, plain
 from spookid.results.result import Estimate, Solution
 from spookid.results.trajectory import Motion, Trajectory, misfit, rms, rms_of_samples
 from spookid.results.wording import remark
 from spookid.tables.table import HALF_WIDTH, bounds, deviation, labelled, number, quantity, superscripts, uncertain
 
 _MOST_COLUMNS = 4
+"""Recordings that are drawn beside one another."""
 _WIDTHS = (9.5, 13.0, 15.5, 17.5)
 """Of the figure of the fit with one to four recordings [in]."""
 _MOST_POINTS = 3000
@@ -49,7 +52,7 @@ def fit(solution: Solution) -> Figure:
 
 
 def signals(motions: Sequence[Motion], title: str, word: str, measured: bool = True) -> Figure:
-    """Signals over time with their residuals: a column a recording, at most the first four."""
+    """Signals over time with their residuals: one column per recording, for at most the first four."""
     shown = motions[:_MOST_COLUMNS]
     names, units = (shown[0].signals, shown[0].units) if shown else ((), ())  # the same for all recordings
     rows, columns = max(len(names), 1), max(len(shown), 1)
@@ -117,7 +120,7 @@ def _signal(pair: Sequence[Axes], motion: Motion, i: int, scale: tuple[float, st
 
 
 def continuous(trajectory: Motion, column: int) -> tuple[Array, Array]:
-    """Measured and estimated signal without the jumps of a periodic one, on the branch of its first sample."""
+    """Measured and estimated signal without jumps of periodic signals, on the branch of the first sample."""
     measured, estimated = trajectory.observed[:, column], trajectory.predicted[:, column]
     period = trajectory.periods[column]
     if period is None or not np.all(np.isfinite(estimated)):
@@ -129,7 +132,7 @@ def continuous(trajectory: Motion, column: int) -> tuple[Array, Array]:
 
 
 def scale(values: Array, unit: str) -> tuple[float, str]:
-    """A power of a thousand and ``unit`` with its prefix that make the largest value a number between 0.5 and 500."""
+    """Scale, a power of a thousand, and ``unit`` with its prefix, so that the largest value is between 0.5 and 500."""
     largest = float(np.max(np.abs(values[np.isfinite(values)]), initial=0.0))
     prefixes = _PREFIXES if _TAKES_PREFIX.match(unit) else {}
     factor, prefix = next(((f, prefix) for f, prefix in prefixes.items() if largest >= 0.5 * f), (1.0, ""))
@@ -137,7 +140,7 @@ def scale(values: Array, unit: str) -> tuple[float, str]:
 
 
 def thinned(t: Array, y: Array) -> tuple[Array, Array]:
-    """Points of a curve that look like all of them: without missing ones, and at most ``_MOST_POINTS``."""
+    """Thinned points of a curve that look like all points: without missing ones, and at most ``_MOST_POINTS``."""
     finite = np.isfinite(y)
     t, y = t[finite], y[finite]
     if len(y) <= _MOST_POINTS:
@@ -153,7 +156,7 @@ def thinned(t: Array, y: Array) -> tuple[Array, Array]:
 
 
 def convergence(solution: Solution) -> Figure:
-    """Cost, parameters and damping against the iteration."""
+    """Cost, parameters and damping for each iteration."""
     names = list(solution.history[-1].parameters) if solution.history else []
     figure = _figure(8.9 + 0.08 * max(map(len, map(_short, names)), default=0), 9.0)
     pictures.title(figure, _headline(solution), 11)
@@ -248,8 +251,8 @@ def _positive(values: Array) -> Array:
 
 
 def parameters(solution: Solution) -> Figure:
-    """Each parameter on a scale of its own: estimate with its 95 % interval, initial value and bounds between. Of many
-    those are shown that are farthest from their initial value in standard errors."""
+    """Each parameter on its own scale: estimate with 95 % interval, initial value and bounds. Of many, those farthest
+    from their initial value in standard errors are shown."""
     every = list(solution.parameters.values())
     # By how many standard errors each is off its initial value; without one less than by any.
     moved = [abs(e.estimate - e.initial) / e.std_err if e.std_err > 0 else -1.0 for e in every]
@@ -317,3 +320,63 @@ def _headline(solution: Solution) -> str:
     sizes = [f"{name} {deviation(rms_of_samples(motions, i), unit)}" for i, (name, unit) in enumerate(signals)]
     words = f": residuals {', '.join(sizes)} rms" if 0 < len(sizes) <= _MOST_COLUMNS else ""
     return solution.problem + words
+
+
+def influence_figure(solution: Solution) -> Figure:
+    """Influence of each block of the recordings on each estimate, in standard errors, as a coloured grid: parameters
+    that change most in rows, one panel for each of the first recordings."""
+    knowledge, influence = solution.sensitivities, solution.influence
+    errors = knowledge.standard_errors
+    known = [i for i, error in enumerate(errors) if math.isfinite(error) and error > 0]
+    blocks = influence.stretches[:_MOST_COLUMNS] if any(map(len, influence.stretches)) else ()
+    moved = [max((_largest(s[:, i]) for s in blocks), default=0.0) / errors[i] for i in known]
+    shown = [known[k] for k in pictures.foremost(moved)]
+    size = 3.5 + 4.0 * max(len(blocks), 1), 1.6 + 0.45 * max(len(shown), 1)
+    picture = Figure(figsize=size, layout="constrained")
+    more = f" (the {len(shown)} of {len(known)} that change most)" if len(shown) < len(known) else ""
+    pictures.title(picture, f"{solution.problem}: change of each estimate without a block of the samples{more}", 11)
+    panels = picture.subplots(1, max(len(blocks), 1), squeeze=False, sharey=True)[0]
+    if not (shown and blocks):
+        panels[0].set_axis_off()
+        why = "A joint fit leaves out no blocks" if shown else "No parameter has a standard error"
+        pictures.apart(panels[0], f"{why}.")
+        return picture
+    most, rows = max(*moved, 0.1), np.arange(len(shown) + 1) - 0.5
+    for panel, edges, changes, trajectory in zip(panels, influence.edges, blocks, solution.trajectories, strict=False):
+        shares = np.ma.masked_invalid((changes[:, shown] / errors[shown]).T)
+        mesh = panel.pcolormesh(edges, rows, shares, cmap="PuOr", vmin=-most, vmax=most, edgecolors="white")
+        panel.set_facecolor(PALE)  # a block without which an estimate is not determined
+        panel.set_title(trajectory.name, fontsize=10, loc="left", parse_math=False)
+        panel.set_xlabel("time [s]")
+    panels[0].set_yticks(range(len(shown)), [knowledge.names[i] for i in shown], parse_math=False)
+    panels[0].set_ylim(len(shown) - 0.5, -0.5)
+    picture.colorbar(mesh, ax=list(panels), label="standard errors")
+    return picture
+
+
+def _largest(values: Array, least: float = 0.0) -> float:
+    """Largest magnitude of those that are known."""
+    return float(np.max(np.abs(values[np.isfinite(values)]), initial=least))
+
+
+def starts_figure(result: Solution) -> Figure:
+    """Sorted costs of all starts above the best; colours show minima, hollow marks starts that did not converge."""
+    figure, (panel,) = pictures.panels(1, 1, (6.5, 3.2), f"Starts of {result.problem}: {starts_sentence(result)}")
+    likely = all(math.isfinite(x) for one in result.basins if one.outcome == "converged" for x in one.log_likelihoods)
+    ends = [
+        (-2 * x if likely else cost, COLOURS[i % len(COLOURS)] if one.outcome == "converged" else "none")
+        for i, one in enumerate(result.basins)
+        for cost, x in zip(one.costs, one.log_likelihoods, strict=True)
+    ]
+    known = sorted(end for end in ends if math.isfinite(end[0]))
+    heights = np.array([end[0] for end in known]) - (known[0][0] if known else 0.0)
+    alike = 1.0 if likely else max(1e-3 * abs(known[0][0]) if known else 0.0, 1e-12)
+    faces = [colour for _, colour in known]
+    panel.scatter(np.arange(1, len(known) + 1), heights, s=25, facecolors=faces, edgecolors=GREY)
+    panel.set_yscale("symlog", linthresh=alike)
+    panel.set_ylim(-0.3 * alike, 3 * max(alike, float(np.max(heights, initial=0.0))))
+    pictures.round_ticks(panel.xaxis, 9)
+    panel.set_xlabel("starts, the best first; hollow: not converged", fontsize=9)
+    panel.set_ylabel("−2 log-likelihood above the best" if likely else "cost above the best", fontsize=9)
+    pictures.plain(panel, 8)
+    return figure

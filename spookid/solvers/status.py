@@ -13,7 +13,7 @@ from spookid.transcription.transcription import Point
 
 
 class Status(Enum):
-    """How a solve ended; ``advice`` is the remedy."""
+    """Status at the end of a solve; ``advice`` is the remedy."""
 
     CONVERGED = "converged"
     MAX_ITERATIONS = "max_iterations"
@@ -23,7 +23,7 @@ class Status(Enum):
 
     @property
     def advice(self) -> str:
-        """Meaning of the status, and a remedy."""
+        """Meaning of the status, with a remedy."""
         return _ADVICE[self]
 
 
@@ -33,8 +33,8 @@ _ADVICE = {
         "The iteration limit came before the minimum: raise max_iterations, or give better initial values."
     ),
     Status.STALLED: (
-        "No step lowers the cost any more although the gradient is not zero: give other initial values, or look at "
-        "what makes the problem stiff."
+        "The fit stopped before a minimum: check units and signs, give other initial values, or look at what makes "
+        "the problem stiff."
     ),
     Status.DIVERGED: (
         "The fit cannot begin at the initial values: residuals or derivatives are not finite there, or states not "
@@ -47,7 +47,7 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class Iteration:
-    """One accepted iterate; the first is the initial value."""
+    """Record of one accepted iterate; the first is the initial point."""
 
     iteration: int
     costs: dict[Group, float]
@@ -70,7 +70,7 @@ Callback = Callable[[Iteration], None]
 
 
 def counting_from(callback: Callback, done: int) -> Callback:
-    """A callback that continues the count of iterations."""
+    """Callback that continues the count of iterations."""
     return (lambda i: callback(replace(i, iteration=i.iteration + done))) if done else callback
 
 
@@ -94,7 +94,7 @@ class Timing:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a solver returns: the best point it found, and how it got there."""
+    """Result of a solver: the best point, the status, and the history."""
 
     status: Status
     detail: str

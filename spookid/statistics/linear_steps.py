@@ -38,7 +38,7 @@ class Bend:
 
 
 def by_linear_steps(
-    reduced: ReducedProblem, start: Point, bend: Bend, gap: float | None, most: float
+    reduced: ReducedProblem, start: Point, bend: Bend, gap: float | None, most: float, known: States | None = None
 ) -> tuple[States | None, Bend]:
     """The best states, but for one more step, and what the last step has shown; None if steps or parts of them do not
     lead to them, or rows that link steps switch.
@@ -48,15 +48,16 @@ def by_linear_steps(
     Args:
         bend: what an earlier step has shown.
         gap: what a step may take from |r|² where the states are good enough; None: a millionth.
+        known: the states at ``start``, if they are linearized already.
 
     Raises:
-        NotPositiveDefiniteError: without equality constraints between steps, if the states are not determined, or begin
-            with squares of more than ``most``.
+        NotPositiveDefiniteError: without equality constraints between steps, if the states are not determined, or a
+            linear step promises to leave many times the squares ``most``.
     """
     if any(factor.box is not None for factor in reduced.coupled):
         return None, bend
     try:
-        return _by_steps(reduced, start, bend, gap, most)
+        return _by_steps(reduced, known or States.projected(reduced, start), bend, gap, most)
     except NotPositiveDefiniteError:
         if not reduced.coupled:
             raise
@@ -64,12 +65,11 @@ def by_linear_steps(
 
 
 def _by_steps(
-    reduced: ReducedProblem, start: Point, bend: Bend, gap: float | None, most: float
+    reduced: ReducedProblem, states: States, bend: Bend, gap: float | None, most: float
 ) -> tuple[States | None, Bend]:
-    states = States.projected(reduced, start)
-    if states.cost > most and not reduced.coupled:
-        raise NotPositiveDefiniteError("the step is too long")
     while True:
+        if states.least > _SAFE * most and not reduced.coupled:
+            raise NotPositiveDefiniteError("the step is too long")
         little = _SHARE * states.cost if gap is None else gap
         left = abs(states.gap)
         if left <= little or (left <= _SMALL * states.cost and bend.beyond(left) <= little):

@@ -20,7 +20,7 @@ from spookid.records import dataclass
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.condensing import inverse_root
 from spookid.statistics.search import Search
-from spookid.statistics.trial import Trial, UnsettledStatesError
+from spookid.statistics.trial import SearchEndedError, Trial
 
 _WELL_KNOWN = 30.0
 """Information in the logarithm of a size below which errors are averaged over it: it is known to 18 % from there on."""
@@ -47,14 +47,14 @@ class _Value:
 
 
 def uncertain_sizes(search: Search) -> NDArray[np.bool_]:
-    """True for process noise whose intensity the data barely determine, (n_s,)."""
+    """True for process noise whose standard deviation the data barely determine, (n_s,)."""
     free = [size.kind == "disturbance" and size.given is None for size in search.sizes]
     return np.asarray(np.array(free) & (np.diag(search.best.fisher) < _WELL_KNOWN))
 
 
 def doubt(search: Search) -> Array:
-    """What averaging over sizes that are not well known adds to the covariance of the parameters, (n_p, n_p); zero for
-    parameters at a bound, across constraints that hold and in directions without information."""
+    """Covariance of the parameters, (n_p, n_p), due to uncertain noise standard deviations; zero for parameters at a
+    bound, across active constraints and in directions without information."""
     now = search.best.point.parameters
     whole, uncertain = np.zeros((len(now), len(now))), np.flatnonzero(uncertain_sizes(search)).tolist()
     if not uncertain:
@@ -132,7 +132,7 @@ def _at(search: Search, i: int, along: Array, log: float) -> _Value | None:
     try:
         value = _value(trial := search.trial(best.point, logs, gap=np.inf), log, along)
         return value if np.isfinite(value.depth) and log >= min(search.sharp(trial)[i], best.logs[i]) else None
-    except (NotPositiveDefiniteError, UnsettledStatesError, np.linalg.LinAlgError):
+    except (NotPositiveDefiniteError, SearchEndedError, np.linalg.LinAlgError):
         return None
 
 

@@ -14,8 +14,7 @@ from nicegui import core, ui
 
 from spookid.studio.folder import Folder
 from spookid.studio.guard import HOST, Guard
-from spookid.studio.outcome import ResultsStep, RunStep
-from spookid.studio.parameters import ParametersStep
+from spookid.studio.outcome import ParametersStep, ResultsStep, RunStep
 from spookid.studio.parts import tagged
 from spookid.studio.session import STEPS, Session
 from spookid.studio.steps import DataStep, RobotStep

@@ -27,7 +27,7 @@ from spookid.solvers.status import Iteration
 from spookid.studies.motor_efforts import inverse_dynamics
 from spookid.studies.nested_models import ladder
 from spookid.studies.simulating import simulate
-from spookid.studio import facts, matching, writing
+from spookid.studio import facts, writing
 from spookid.studio.choices import Choices
 from spookid.studio.folder import check_named
 
@@ -64,8 +64,8 @@ def look_at_robot(task: Task, say: Say, cancelled: Event) -> Any:
 
 def read_log(task: Task, say: Say, cancelled: Event) -> Any:
     """A log: its columns, what they probably are, and their series."""
-    log, columns = matching.proposed(*_robot(task), Path(task["folder"], task["log"]))
-    recording, left_out = matching.readable(log, columns)
+    log, columns = writing.proposed(*_robot(task), Path(task["folder"], task["log"]))
+    recording, left_out = writing.readable(log, columns)
     own = {
         "columns": {name: asdict(one) for name, one in columns.items()},
         "left_out": left_out,
@@ -120,7 +120,7 @@ def solve(task: Task, say: Say, cancelled: Event) -> Any:
 def predict(task: Task, say: Say, cancelled: Event) -> Any:
     """A recording that was left out: efforts by inverse dynamics, or signals by a simulation with inputs alone."""
     problem, solution = load_problem(task["problem"]), export.load_answer(task["out"], force=False)
-    log = matching.read_with(Path(task["folder"], task["log"]), convert(task["choices"], Choices))
+    log = writing.read_with(Path(task["folder"], task["log"]), convert(task["choices"], Choices))
     recording = recording_of(log, None, problem)
     if any(motor.measured for motor in problem.model.motors):
         found = inverse_dynamics(problem, solution.values, recording)
@@ -128,7 +128,7 @@ def predict(task: Task, say: Say, cancelled: Event) -> Any:
     known = {parameter.name for parameter in problem.parameter_set.declared}
     values = {name: value for name, value in solution.values.items() if name in known}
     simulated = simulate(problem.with_(recordings=[recording], step=problem.step), values)
-    text = f"Simulated from the first state of {recording.name} on, with inputs alone."
+    text = f"Simulated from the first state of recording {recording.name}, with the recorded inputs."
     return {"text": text, "figure": facts.of_simulation(problem, recording, simulated)}
 
 

@@ -16,7 +16,7 @@ from test_export import folder as folder
 
 from spookid import ProblemError, Solution, load
 from spookid.__main__ import main
-from spookid.report import diagnostic_plots, plots
+from spookid.report import plots
 from spookid.report.export import MARKER, save
 from spookid.results.folders import check_target
 from spookid.results.trajectory import rms, rms_of_samples
@@ -27,7 +27,7 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures that cost no time, where they are not what is tested."""
     for name in ("fit", "convergence", "parameters"):
         monkeypatch.setattr(plots, name, lambda _: plots.Figure(figsize=(1, 1)))
-    monkeypatch.setattr(diagnostic_plots, "influence_figure", lambda _: plots.Figure(figsize=(1, 1)))
+    monkeypatch.setattr(plots, "influence_figure", lambda _: plots.Figure(figsize=(1, 1)))
 
 
 # --- what is written ---
