@@ -226,14 +226,24 @@ standard errors.
 
 """
 
+CROSSED = """
+## Two minima, or one
+
+Made by `python tests/benchmarks/ways.py --crossed --markdown FILE WORDS` for problems where the two forms of friction
+that sticks end apart in the table below. Each form begins at the initial values, and then at the other form's answer.
+
+"""
+
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ways", type=Path, help="table of tests/benchmarks/ways.py to be put below")
-    table = parser.parse_args().ways
+    parser.add_argument("--crossed", type=Path, help="table of tests/benchmarks/ways.py --crossed, likewise")
+    given = parser.parse_args()
     clean, noisy = measured()
     found = fits(noisy)
     page = INTRO + text(clean, found) + "\n![friction](friction.png)\n"
-    page += DOORS + table.read_text(encoding="utf-8") if table else ""
+    for title, table in ((CROSSED, given.crossed), (DOORS, given.ways)):
+        page += title + table.read_text(encoding="utf-8") if table else ""
     (HERE / "friction.md").write_text(page, encoding="utf-8")
     picture(found[LM_EXACT].solution).savefig(HERE / "friction.png")
