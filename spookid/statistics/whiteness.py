@@ -51,6 +51,8 @@ class Misfit:
     """Of the parameters to first order if the model had it, (n_p,)."""
     rival: str = ""
     """Another cause that explains at least half of the same effect; empty if there is none."""
+    unfollowed: float = 0.0
+    """Variance that samples between steps have beside noise, over that of noise, where the step is too long."""
 
 
 def said(words: str, unit: str, size: float) -> str:
@@ -77,6 +79,8 @@ class Tails:
     """True if those that are far off lie farther from the steps than the others."""
     change: Array
     """Of the parameters without those that are far off, to first order, (n_p,)."""
+    excess: float = 0.0
+    """Variance beside that of most residuals, over it."""
 
     def are_heavy(self, sensors: int) -> bool:
         """True if samples of this one among so many sensors are farther off than noise would put them."""
@@ -89,7 +93,7 @@ class Tails:
         cause = "is the step too long?" if by_step else "outliers?"
         how_many = f"{counted(self.count, 'sample')} of {self.signal} {'is' if self.count == 1 else 'are'}"
         words = f"{how_many} more than {_FAR:g} times its noise off: {cause}"
-        return Misfit(words, self.z, self.change)
+        return Misfit(words, self.z, self.change, unfollowed=self.excess if by_step else 0.0)
 
 
 def limit(tests: int) -> float:
@@ -111,7 +115,8 @@ def tails_of(condensed: Condensed, signal: str, places: Sequence[Mapping[str, Ar
         pairs = zip(_each(condensed, condensed.T, key), _each(condensed, condensed.residuals, key), strict=True)
         pull = sum(T.T @ np.where(np.abs(r) > _FAR * width, r, 0.0) for T, r in pairs)
         change = condensed.inverse @ np.ravel(pull)
-    return Tails(signal, int(np.sum(far)), z, fourth, between_steps(apart[far], apart, step[far]), change)
+    between = between_steps(apart[far], apart, step[far])
+    return Tails(signal, int(np.sum(far)), z, fourth, between, change, variance / width**2 - 1)
 
 
 def _errors(condensed: Condensed, places: Sequence[Mapping[str, Array]], key: str) -> tuple[Array, Array, Array]:
