@@ -2,8 +2,8 @@
 
 `problems/data/convert.py` converts the data ("contactnets-cube"): poses at 148 Hz. Mass, inertia and width are the
 authors'. The corners are rounded: as contacts they are the centres of balls with a radius of 3.5 mm, and the table is
-at -1.7 mm; `results/contacts_cube.py` finds both from samples in which a corner slides. Friction and restitution are
-estimated from each toss. A random impulse of 1 mN s in each step is what the model does not explain.
+at -1.7 mm; `results/contacts_cube.py` finds both from samples in which a corner slides. Each fit estimates friction
+and restitution from one toss. The process noise is a random impulse of 1 mN s in each step.
 """
 
 import itertools

@@ -1,10 +1,9 @@
 """Double pendulum with two geared drives (DFKI, designs A.0 and C.1): inertia and friction of both joints.
 
 `problems/data/convert.py` converts the data ("dfki-double-pendulum"): angles, and the torques that the drives report.
-The torque acts in closed loop and on dry friction. So it is an input, and its errors are part of the process noise. A
-regression of torques on motion is biased here, by 25 to 60 % on the open-loop recordings. The motion of a double
-pendulum identifies only four quantities of inertia, and these are the parameters. Results:
-`results/bayesian_measured.md`.
+The torque comes from feedback control and overcomes dry friction. It is an input; its errors are process noise. A
+regression of torques on motion has a bias of 25 to 60 % on the open-loop recordings. The motion of a double pendulum
+identifies only four inertial quantities, and these are the parameters. Results: `results/bayesian_measured.md`.
 """
 
 from data.convert import measured

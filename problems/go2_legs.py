@@ -1,8 +1,8 @@
-"""Legs of a quadruped (Unitree Go2), held in the air: friction and inertia of each joint, leg by leg.
+"""Legs of a quadruped (Unitree Go2) suspended in the air: friction and inertia of each joint, leg by leg.
 
 `problems/data/convert.py` converts the data ("go2-legs-pd"): three angles per leg and their set points. Torques are
 not measured. The drives act as springs and dampers with known gains. Masses are the vendor's, and rotors have most of
-the inertia. `results/bayesian_measured.md` compares the legs, which should be alike.
+the inertia. `results/bayesian_measured.md` compares the legs, which should be identical.
 """
 
 from data.convert import LEGS, measured

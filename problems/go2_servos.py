@@ -1,4 +1,4 @@
-"""Legs of a quadruped (Unitree Go2), held in the air, from commands and positions alone: gains were not recorded.
+"""Legs of a quadruped (Unitree Go2) suspended in the air, identified from commands and positions; gains are unknown.
 
 Each joint has a `Servo`. Torques are not measured, so that all efforts, masses and inertias could be larger by one
 factor: `spookid check problems/go2_servos.py::free` names this direction before a fit. The problems of the four legs

@@ -52,7 +52,9 @@ def main() -> None:
         "table 2": lambda: TABLE_2.format(noise_table(parts, [one for one in twins if one.name in SEEDS], SEEDS)),
     }
     made = [section() for name, section in sections.items() if name in (arguments.only or sections)]
-    text = "\n".join([INTRO, *made, OTHERS, f"All of it took {parts.minutes:.0f} minutes of one core.\n"])
+    text = "\n".join(
+        [INTRO, *made, OTHERS, (f"All results of this page took {parts.minutes:.0f} minutes on one core.\n")]
+    )
     print(text, file=sys.stdout)
     if not arguments.only and len(twins) == len(STARTS):
         (HERE / "bayesian.md").write_text(text, encoding="utf-8")

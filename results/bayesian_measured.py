@@ -48,7 +48,7 @@ def faster(problem: Problem) -> Problem:
 
 def _beside(fits: dict[str, Solution], names: list[str]) -> Iterator[str]:
     """Estimates of fits side by side; of what has errors in all the chance of such a spread."""
-    yield "| parameter | unit | " + " | ".join(fits) + " | chance of such a spread |"
+    yield "| parameter | unit | " + " | ".join(fits) + " | probability of such a difference |"
     yield "|---|---|" + "---|" * (len(fits) + 1)
     first = next(iter(fits.values()))
     for name in names:
@@ -84,18 +84,19 @@ def pendulum() -> Iterator[str]:
 
 PAGE = """# Friction and inertia of measured joints
 
-`python results/bayesian_measured.py` (with `SPOOKID_DATA` set) makes this page.
+The command `python results/bayesian_measured.py` (with `SPOOKID_DATA` set) writes this page.
 
 ## Four legs of one robot (Go2)
 
-Held in the air, tracking references by position control with known gains; angles alone are measured. The legs
-are independent fits of one model to the faster half of the record, right legs mirrored. Stamps of the source
-are counted samples; what all twelve joints miss of a motion below 40 Hz in proportion to their rates says when
-samples were taken (`stamps` in `problems/data/convert.py`): half a millisecond rms off, against 0.04 ms in a
-twin with true stamps and the same references (both tried once, by hand). They are estimated from the angles
-that are fitted, and errors know nothing of that. The last column is the chance that legs that are alike differ
-by as much as these estimates (chi-squared, 3 degrees of freedom, the errors of the fits); centres of mass share
-a prior of ± 0.01 m, which makes legs more alike.
+The robot was suspended in the air and tracked reference motions by position control with known gains; only the angles
+are measured. The fits of the four legs are independent. All use the same model and the faster half of the recording;
+right legs are mirrored. The timestamps of the published log are counted samples. The sampling times are estimated from
+the residual motion below 40 Hz that all twelve joints have in common, in proportion to their rates (`stamps` in
+`problems/data/convert.py`). They differ from the timestamps by half a millisecond rms, against 0.04 ms for synthetic
+data with true timestamps and the same references (both manual tests). The sampling times are estimated from the same
+angles as the parameters, and the standard errors do not include their uncertainty. The last column is the probability
+that identical legs differ as much as these estimates (chi-squared test, 3 degrees of freedom, standard errors of the
+fits). The centres of mass share a prior of ± 0.01 m, which makes the legs more alike.
 
 {legs}
 
@@ -103,32 +104,32 @@ a prior of ± 0.01 m, which makes legs more alike.
 
 ## Double pendulum (DFKI)
 
-Torques that the drives report are inputs, whose errors are part of the disturbance. D = m₁r₁ + m₂l₁, E = m₂r₂, A and B
-the inertia about the joints, with the rotors. The authors' values come from least squares and are not the truth.
+The torques reported by the drives are inputs; their errors are part of the process noise. The parameters are D = m₁r₁ +
+m₂l₁, E = m₂r₂, and the inertias A and B about the joints, including the rotors. The authors' values come from least
+squares and are not true values.
 
 {pendulum}
 
 {remark_pendulum}
 """
-REMARK_LEGS = """\
-**Alike** (chances above 0.01): centres of the thighs' mass, of which the prior tells a good part, viscous
-friction of hips and thighs, inertia of the rotors of hips and calves, constant torques of the hips. **Not
-alike**: Coulomb friction, by factors of 2.0 (hip), 1.5 (thigh) and 2.0 (calf), viscous friction and centres of
-mass of the calves, constant torques of thighs and calves, and rotors of the thighs, which are within 12 % of
-their mean with errors of 3 to 10 %.
+REMARK_LEGS = r"""\ **Legs agree** (probability above 0.01): centres of mass of the thighs (mostly from the prior),
+viscous friction of hips and thighs, rotor inertias of hips and calves, constant torques of the hips. **Legs differ**:
+Coulomb friction, by factors of 2.0 (hip), 1.5 (thigh) and 2.0 (calf), viscous friction and centres of mass of the
+calves, and constant torques of thighs and calves. The rotor inertias of the thighs are within 12 % of their mean, with
+standard errors of 3 to 10 %.
 
-**Reasons.** Every leg says that its residuals are not noise: a few samples of each signal are off by more than five
-times the noise, so that errors are too small. Gears of one kind do differ in Coulomb friction. The calves have more
-than that: what disturbs them is largest, and constant torques take part of what the law lacks; stiction and the
-linkage of the knee are not in the model. The gains of the drives are those of a program, not recorded with the data.
-None of this is proven."""
-REMARK_PENDULUM = """\
-The parameters are D, E, A and B themselves, without priors. With tracking, estimates of A.0 are within 1.2
-errors of the authors', which are half of D and A and more of Coulomb friction there; of C.1 within three but
-for B, which is 9 % or 4.6 errors below theirs (no truth either; a regression on the same record is 6 to 21 %
-below). Open loop the pendulum moves little beside friction: errors are several times larger, and the estimates
-within about two of them of the authors'. Coulomb friction of joint 1 ends at zero there in A.0: that record
-does not show it beside a constant torque."""
+**Possible causes.** In the fit of every leg the residuals are not white: a few samples of each signal differ by more
+than five times the noise, so that standard errors are too small. Gears of one type may differ in Coulomb friction. The
+calves have further model errors: their process noise is the largest, and constant torques compensate for a part of the
+friction error. Stiction and the linkage of the knee are not in the model. The gains of the drives are taken from a
+program and were not recorded with the data. None of these causes was verified."""
+REMARK_PENDULUM = r"""\ The fit estimates D, E, A and B directly, without priors. With tracking control, the estimates
+from the recording A.0 are within 1.2 standard errors of the authors' values; these errors are half of D and A and more
+of Coulomb friction. The estimates from C.1 are within three standard errors, except B, which is 9 % or 4.6 standard
+errors below the authors' value. A regression on the same recording gives values 6 to 21 % below it. In open loop the
+pendulum moves little compared with its friction: standard errors are several times larger, and the estimates are within
+about two of them of the authors' values. In A.0 in open loop, the estimate of the Coulomb friction of joint 1 is zero:
+this recording does not identify it beside a constant torque."""
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from spookid import EnergyBalance, Problem, ProblemError
 LEVELS = (0.0, 0.005, 0.01, 0.1)
 CUTOFFS = (1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0)  # Hz
 STEPS = (0.02, 0.05, 0.1)  # s
-METHODS = ("ID, Savitzky–Golay", "energy", "ours, 20 ms", "ours, best step", "ours, 20 ms, with energy")
+METHODS = ("ID, Savitzky–Golay", "energy", "spookid, 20 ms", "spookid, best step", "spookid, 20 ms, with energy")
 PAPER = {0.0: (3.5, 6.5, 2.0), 0.005: (9.5, 8.0, 2.3), 0.01: (22.0, 12.5, 2.8), 0.1: (95.0, 38.0, 6.0)}
 
 
@@ -34,7 +34,7 @@ def noise_table(parts: Parts, twins: Sequence[Twin], seeds: Mapping[str, int]) -
             rows.append(
                 [twin.name, f"{level:g}", str(len(found)), *cells, " / ".join(f"{x:g} %" for x in PAPER[level])]
             )
-    return table([["", "σ", "seeds", *METHODS, "paper: ID / energy / ours"], *rows])
+    return table([["", "σ", "seeds", *METHODS, "paper: ID / energy / its method"], *rows])
 
 
 def _levels(twin: Twin, level: float, seed: int) -> Outcome:

@@ -1,104 +1,109 @@
 """Words of `results/bayesian.md` around its tables."""
 
-INTRO = """# Bayesian identification: tables and figures of the paper beside ours
+INTRO = """# Bayesian identification: comparison with the tables and figures of the paper
 
-"Bayesian system identification under constraints and disturbance" (Martinez, Tonneau, Mastalli), on twins of robots of
-example-robot-data. This page is made by `python results/bayesian.py`; the twins are in `bayesian_twins.py`,
-`bayesian_floating.py` and `riccati_robots.py`.
+This page repeats the experiments of "Bayesian system identification under constraints and disturbance" (Martinez,
+Tonneau, Mastalli) with synthetic data of robots from example-robot-data. The command `python results/bayesian.py`
+writes this page; the simulated robots are in `bayesian_twins.py`, `bayesian_floating.py` and `riccati_robots.py`.
 
-**What was taken; the paper defines none of this.** Inertias are log-Cholesky coordinates. Masses, inertias and friction
-are believed beforehand to be 1.3 of the true ones, ± 70 %, but in figure 10. Errors are relative,
-‖found − true‖₂/‖true‖₂, of the base parameters that forces hang on, inertial ones and those of friction apart: single
-inertial parameters of a chain are not seen.
+**Settings of this page, which the paper does not define.** The inertias are log-Cholesky coordinates. Except in figure
+10, the priors of masses, inertias and friction have 1.3 times the true value as mean, with a standard deviation of 70
+%. Errors are relative, ‖estimate − true value‖₂/‖true value‖₂. They are computed for the base parameters, separately
+for inertial and friction parameters, because single inertial parameters of a chain are not identifiable.
 
-- *Fixed*: the double pendulum, both joints driven, and the arm Z1 (six joints, the gripper held). Five harmonics of 0.2
-  Hz in each joint, 6 s, with viscous and Coulomb friction of a tenth of each joint's rms torque; angles, rates and
-  torques every 10 ms, with noise of 1 mrad, 10 mrad/s and 2 %, in steps of 20 ms.
-- *On their feet*: the biped Bolt (0.6 s, then it falls; steps of 10 ms) and the quadruped B1 (1.2 s, 20 ms), simulated
-  by Pinocchio near a posture, with the same friction and noise, and an inertial unit on the trunk: angular velocity,
-  specific force and orientation with noise of 2 mrad/s, 0.02 m/s² and 2 mrad. Feet hold by bilateral rows at position
-  level. The noise is given, as in the paper: 60 samples do not tell that of two dozen sensors.
+- *Fixed-base robots*: the double pendulum with both joints driven, and the arm Z1 with six joints and a fixed gripper.
+  Each joint follows five harmonics of 0.2 Hz for 6 s. Viscous and Coulomb friction are each a tenth of the joint's rms
+  torque. Angles, rates and torques are sampled every 10 ms with noise of 1 mrad, 10 mrad/s and 2 %; the time step is 20
+  ms.
+- *Standing robots*: the biped Bolt (0.6 s until it falls; steps of 10 ms) and the quadruped B1 (1.2 s; steps of 20 ms),
+  simulated by Pinocchio near one posture, with the same friction and noise. The trunk has an inertial measurement unit:
+  angular velocity, specific force and orientation with noise of 2 mrad/s, 0.02 m/s² and 2 mrad. The feet are fixed to
+  the ground by bilateral position constraints. The noise levels are given, as in the paper, because 60 samples do not
+  determine the noise levels of two dozen sensors.
 """
 
 FIGURE_10 = """## Figure 10: inverse and forward dynamics
 
-{}
-The paper shows curves and no numbers; what it says is that inverse dynamics needs fewer iterations on all five and
-errs less. Iterations to convergence from the same start: measured positions and rates, no disturbance, inertias 0.2
-off (the coordinates of one or two bodies; the last column is their rms error where the fit ends). Steps of 10 ms, 2 s
-long, for Bolt 0.5 s. Forward: x₊ = x ⊕ h f(x, w; θ); inverse: accelerations a and contact forces λ are unknowns
-with hard rows.
+{} The paper shows curves without numbers. It reports that inverse dynamics needs fewer iterations on all five robots
+and has smaller errors. The table shows iterations to convergence from the same start. Positions and rates are measured,
+there is no process noise, and the initial inertias differ by 0.2 from the true values (log-Cholesky coordinates of one
+or two bodies). The last column is the rms error of these coordinates after the fit. The time step is 10 ms. The
+recordings last 2 s, and 0.5 s for Bolt. In the forward formulation, the constraint of a step is x₊ = x ⊕ h f(x, w; θ).
+In the inverse formulation, accelerations a and contact forces λ are unknowns with equality constraints.
 
-**What appears and what not.** Both formulations end at the same minimum, so that there is no difference in errors. With
-`"lm"` inverse dynamics needs fewer iterations on the UR5 and the quadrotor, as in the paper; on Bolt it is the other
-way round (85 against 10, from an earlier run), since many hard rows are held by a penalty there. With the recursion
-there is no gap but one against inverse dynamics on the quadrotor. With contacts, where the paper has its largest
-gap, we see none. *B1, forward*: no data; derivatives of its expressions with twelve rows of feet take too long. Times
-of steps are in [riccati.md](riccati.md).
+**Comparison with the paper.** Both formulations end at the same minimum, so that their errors are equal. With the
+backend `"lm"`, inverse dynamics needs fewer iterations on the UR5 and the quadrotor, as in the paper. On Bolt, inverse
+dynamics needs more iterations (85 against 10, from an earlier run), because a penalty enforces its many constraints.
+With the Riccati recursion, the numbers of iterations are equal, except on the quadrotor, where inverse dynamics needs
+more. For robots with contacts, the paper reports the largest difference between both formulations, but this page shows
+none. *B1, forward dynamics*: there is no result, because the derivatives with twelve contact constraints of the feet
+take too long to compute. The page [riccati.md](riccati.md) lists the computing times of one step.
 """
 
 FIGURE_11 = """## Figure 11: constraints between parameters
 
-{}
-The paper shows curves and no numbers; it says that constraints lower the error of inertias and leave iterations and
-motion as they are, most where there is a symmetry: on biped and quadruped. Here what is believed beforehand is off
-by up to 70 % either way, for each body and joint by a number of its own; left and right of the true Bolt are alike up
-to 4e-6 kg m².
-"All of π" is the relative ℓ2 error of mass, first moments and inertias of all bodies, each in units of its own mass and
-radius of gyration; priors have their say in it, since most of these are not seen one by one.
+{} The paper shows curves without numbers. It reports that constraints reduce the error of the inertias, most for the
+symmetric biped and quadruped, and change neither iterations nor motion. On this page the means of the priors differ
+from the true values by up to 70 %, separately for each body and joint. The left and the right side of the true Bolt are
+equal up to 4e-6 kg m². "All of π" is the relative ℓ2 error of mass, first moments and inertias of all bodies, in units
+of each body's mass and radius of gyration. This error depends on the priors, because most of these parameters are not
+identifiable separately.
 
-**What appears and what not.** The motion stays as it is, as in the paper. On B1 (one trial) the error of all of π falls
-by 38 %, from 0.40 to 0.24. On Bolt (two trials) the total mass lowers it in both, by 20 % in the mean; mirror images
-lower it in one (0.48 to 0.33) and raise it in the other (0.27 to 0.40), where a lower leg gets 2.5 of its mass and an
-upper one 0.4: within 0.6 s next to nothing tells how mass goes from one to the other. Base parameters, which the data
-do tell, are known to half a per cent without constraints, and get worse with them on both robots; why is not known.
-So few trials are no mean.
+**Comparison with the paper.** The constraints do not change the estimated motion, as in the paper. On B1 (one trial),
+the constraints reduce the error of all of π by 38 %, from 0.40 to 0.24. On Bolt (two trials), the known total mass
+reduces the error in both trials, by 20 % on average. The symmetry constraint reduces the error in one trial (0.48 to
+0.33) and increases it in the other (0.27 to 0.40). In the second trial, the estimated mass of a lower leg is 2.5 times
+the true mass, and that of an upper leg 0.4 times. The recording of 0.6 s barely identifies how the mass is distributed
+between the two. The errors of the base parameters, which the data identify, are half a per cent without constraints and
+larger with constraints on both robots; the cause is not known. The number of trials is too small for reliable means.
 """
 
 TABLE_1 = """## Table I: energy observations
 
-{}
-Means over the starts, medians in brackets; *in σ*: errors of friction over what the fit says of them, root mean square;
-1 is right. Starts are off by 70 %, each with noise of its own. Costs, which the
-paper tells, too, are left out: rows are added.
+{} The table shows means over the starts, with medians in brackets. The column *in σ* is the rms ratio of the friction
+error to its standard error; the correct value is 1. The initial values differ from the true values by 70 %, and each
+start has different measurement noise. The paper also reports costs. Costs are not compared here, because the energy
+balance adds residuals.
 
-**What appears and what not.** On the pendulum with the noise estimated, the default here, energy rows lower the mean
-error of friction by 40 %. That is two starts of the hundred: without energy rows they end, said to have converged, at
-another minimum, inertial errors 0.6 and 1.0; with them all end at the right one. The medians stay as they are: the rows
-are combinations of the same errors of rates and torques
-([sensors](../docs/howto/sensors.md#work-and-energy)), so that they are an option and no default. With weights given
-that are far from the noise they put right what these do wrong: the error falls to 0.29 of it, more than in the paper,
-iterations rise by half and the trajectory errs more, as there. The errors that such a fit tells are too wide with and
-without. On Bolt, B1 and the Z1, of which few starts were run, energy rows change little. Where a friction ends at its
-bound there is no error, and none over it.
+**Comparison with the paper.** For the pendulum with estimated noise, the default of spookid, the energy balance reduces
+the mean friction error by 40 %. Two of the hundred starts cause this difference. Without the energy balance, these two
+fits converge to another minimum with inertial errors of 0.6 and 1.0; with the energy balance, all fits reach the
+correct minimum. The energy balance does not change the median errors, because it combines the same measurement errors
+of rates and torques ([sensors](../docs/howto/sensors.md#work-and-energy)). Therefore it is an option and not the
+default. If the given weights are far from the true noise levels, the energy balance corrects their effect: the error
+falls to 0.29 times its value, more than in the paper. As in the paper, the number of iterations rises by half and the
+trajectory error increases. With such weights, the reported standard errors are too large with and without the energy
+balance. On Bolt, B1 and the Z1, where only few starts were run, the energy balance changes the errors little. If a
+friction estimate is at its bound, the table shows no standard error and no ratio.
 """
 
 TABLE_2 = """## Table II: beside regressions, under noise
 
-{}
-Mean relative error of all base parameters; σ is the standard deviation of angles [rad], rates [rad/s] and torques [N m]
-alike, which the paper does not say. Regressions are `problem.regress(unknowns="declared")`, with inertias of bodies,
-bounds and the same priors; the cutoff of each is the best of seven, chosen with the truth in hand, as no user can;
-"best step" is the best of 20, 50 and 100 ms, chosen likewise. Without noise energy rows have no weight of their own and
-are left out.
+{} The table shows the mean relative error of all base parameters. The noise level σ is the standard deviation of angles
+[rad], rates [rad/s] and torques [N m] alike; the paper does not define it. The regressions are
+`problem.regress(unknowns="declared")`, with inertias of bodies, bounds and the same priors. The cutoff frequency of
+each regression is the best of seven, selected with the known truth, which no user can do. In the same way, "best step"
+is the best of 20, 50 and 100 ms. Without noise, the energy balance has no weight and is omitted.
 
-**What appears and what not.** Regressions do not blow up on this slow, periodic motion: five harmonics up to 1 Hz
-leave a filter room. At σ = 0.005 and 0.01 ours is the better one, by 40 to 50 %. It takes the state of every step
-for unknown, and so has the step for a filter: 20 ms are too short for σ = 0.1, where rates of single steps are known
-less well than the width over which Coulomb friction turns (0.05 rad/s), and a notice of the fit says that the direction
-of sliding is not known. Steps of 50 and 100 ms help. Most of that error is one that the fit itself tells: over 16 other
-seeds at 20 ms (tried by hand) Coulomb friction is 0.4 and 0.8 of its standard errors too large in the mean, and errors
-over standard errors have root mean squares of 0.9 to 1.3. Energy rows led one fit of ten at σ = 0.005 to another
-minimum, said to have converged, with an error of 42 %.
+**Comparison with the paper.** In contrast to the paper, the errors of regressions stay moderate, because five harmonics
+up to 1 Hz leave enough bandwidth for a low-pass filter. At σ = 0.005 and 0.01, the fit of spookid has an error 40 to 50
+% smaller than the regression. The fit treats the state of every step as unknown, so that the time step acts as the
+filter. A step of 20 ms is too short for σ = 0.1: the noise of the rates of single steps exceeds the width over which
+Coulomb friction changes its sign (0.05 rad/s). A warning of the fit reports that the direction of sliding is not known.
+With steps of 50 and 100 ms, the errors are smaller. The standard errors include most of this error. Over 16 other seeds
+with steps of 20 ms (a manual test), Coulomb friction is too large by 0.4 and 0.8 standard errors on average. The ratio
+of errors to standard errors has an rms of 0.9 to 1.3. With the energy balance, one fit of ten at σ = 0.005 converged to
+another minimum, with an error of 42 %.
 
-Without noise ours has the error of its step and of the samples: between samples of 10 ms the torque turns with Coulomb
-friction faster than a line between them; a regression compares torques at the samples alone.
+Without noise, the error of the fit has two sources: the discretization error, and linear interpolation between samples
+of 10 ms, where the torque changes faster because of Coulomb friction. A regression compares torques only at the
+samples.
 """
 
 OTHERS = """## Figures 12 to 17
 
-Figures 13, 14 and 15, the four-bar of the knee, friction of its joints and predicted torques, are on twins in
-[transmissions.md](transmissions.md). Figures 12, 16 and 17 show a B1 with an arm on stairs and tracking errors of its
-controller: no data, they need that hardware. [bayesian_measured.md](bayesian_measured.md) has measured legs and a
-double pendulum.
+The page [transmissions.md](transmissions.md) repeats figures 13, 14 and 15 (the four-bar linkage of the knee, the
+friction of its joints, predicted torques) with synthetic data. Figures 12, 16 and 17 show a B1 with an arm on stairs
+and tracking errors of its controller. There are no results here, because they need this robot. The page
+[bayesian_measured.md](bayesian_measured.md) shows measured legs and a measured double pendulum.
 """

@@ -78,7 +78,7 @@ def delays(seeds: int) -> Iterator[str]:
         name: value * (2.0, 0.5)[i % 2] for i, (name, value) in enumerate(truth.items()) if name not in ("late", "off")
     }
     found = [problem.with_(recordings=[noisy(q, seed)], initial=guess).solve() for seed in range(seeds)]
-    yield "| parameter | truth | mean error | largest error | mean standard error | intervals that cover |"
+    yield "| parameter | truth | mean error | largest error | mean standard error | intervals with the true value |"
     yield "|---|---|---|---|---|---|"
     covered = 0
     for name, value in truth.items():
@@ -93,7 +93,10 @@ def delays(seeds: int) -> Iterator[str]:
     iterations, seconds = np.mean([s.iterations for s in found]), np.mean([s.timing.total for s in found])
     yield ""
     whole = seeds * len(truth)
-    yield f"{covered} of {whole} intervals of 95 % cover; {iterations:.0f} iterations, {seconds:.1f} s a fit."
+    yield (
+        f"Of {whole} intervals of 95 %, {covered} contain the true value; a fit takes {iterations:.0f} "
+        f"iterations and {seconds:.1f} s."
+    )
 
 
 def qube() -> Iterator[str]:
@@ -140,12 +143,15 @@ def every_sample() -> Iterator[str]:
             )
     share = step / float(np.median(np.diff(problem.recordings[0].t)))
     yield ""
-    yield f"{share:.0f} samples a step: √{share:.0f} = {math.sqrt(share):.2f}."
+    yield (
+        f"There are {share:.0f} samples per time step, so that the expected reduction of the standard "
+        f"errors is √{share:.0f} = {math.sqrt(share):.2f}."
+    )
 
 
 SECTIONS: dict[str, tuple[str, Callable[[int], Iterable[str]]]] = {
     "samples": ("Every sample counts: furuta_release", lambda _: every_sample()),
-    "delays": ("A motor that is 6 ms late and a sensor that is 0.02 rad off", delays),
+    "delays": ("A motor delay of 6 ms and a sensor offset of 0.02 rad", delays),
     "qube": ("The delay of the Qube's motor (measured)", lambda _: qube()),
 }
 
@@ -159,7 +165,7 @@ def main() -> None:
     lines = [
         "# Samples at their own times, and delays",
         "",
-        f"Made by `python results/clocks.py --seeds {given.seeds}`.",
+        f"The command `python results/clocks.py --seeds {given.seeds}` writes this page.",
     ]
     for key, (title, rows) in SECTIONS.items():
         if given.only is None or key in given.only:

@@ -37,7 +37,12 @@ from contacts_cube import section
 HERE = Path(__file__).parent
 STEP, NOISE, TWINS, SLOPE = 0.005, 1e-3, 20, 0.35
 E, MU = 0.7, 0.6
-HEAD = "# Contacts in fits\n\nWritten by `python results/contacts.py`; data and noise are made there (see its head)."
+HEAD = (
+    "# Contacts in fits\n"
+    "\n"
+    "The command `python results/contacts.py` writes this page and simulates its data and noise (see the "
+    "beginning of the script)."
+)
 
 
 def ball(restitution: Any, recordings: list[Recording], **settings: Any) -> Problem:
@@ -86,9 +91,9 @@ def balls() -> tuple[str, list[Solution]]:
     """Coverage over twins with what disturbs the motion estimated, and taken for none; the table and the former."""
     rows = [
         "## A ball that bounces: restitution",
-        f"{TWINS} drops of a ball with e = {E}, three impacts each, z alone measured; e is guessed at 0.5, the noise "
-        "of the sensor is estimated.\n\n"
-        "| what disturbs the motion | converged | rms error of e | median standard error | within 1.96 errors "
+        f"The data are {TWINS} drops of a ball with the restitution coefficient e = {E} and three impacts each. "
+        "Only the height z is measured; the initial value of e is 0.5, and the sensor noise is estimated.\n\n"
+        "| process noise | converged | rms error of e | median standard error | within 1.96 errors "
         "| largest score | processor time of a fit |\n|---|---|---|---|---|---|---|",
     ]
     first = list[Solution]()
@@ -108,10 +113,15 @@ def balls() -> tuple[str, list[Solution]]:
             f"| {each:.1f} s |"
         )
     rows += [
-        "\nErrors are those of fits that converged; others say that noise takes the part of impacts. Three impacts do"
-        "\nnot tell how large a disturbance is, and errors are averaged over all sizes that it may have, as they are"
-        "\nwithout contacts: where there is none, as here, they are too wide. With none assumed they are those of a"
-        "\nregression on e and the first state with the impacts in their steps, 0.00022 by hand.",
+        (
+            "\n"
+            "The table shows errors of fits that converged; in the other fits the process noise explains the "
+            "impacts. Three impacts do not determine the intensity of the process noise, so that standard "
+            "errors are averaged over its posterior distribution, as in fits without contacts. If there is no "
+            "process noise, as in these data, the standard errors are too large. With process noise fixed at "
+            "zero, the standard errors equal those of a regression on e and the initial state, 0.00022 (a "
+            "manual computation with the known impact times)."
+        ),
     ]
     return "\n".join(rows), first
 
@@ -120,7 +130,10 @@ def blocks() -> str:
     """Both cones in both forms."""
     rows = [
         "## A block that slides and sticks: friction, in both forms",
-        f"μ = {MU}, guessed at 0.4; `state_weight=1e4`. The cost has the unit of squared metres.\n",
+        (
+            f"The true friction coefficient is μ = {MU}, the initial value 0.4, and the weight "
+            "`state_weight=1e4`. The unit of the cost is a square metre.\n"
+        ),
         "| cone | form | status | μ | cost | processor time |\n|---|---|---|---|---|---|",
     ]
     for cone in ("box", "disc"):
@@ -132,7 +145,11 @@ def blocks() -> str:
             print(cone, form, found.status, found["mu"].estimate, found.cost.total, spent, flush=True)
             cells = f"{found['mu'].estimate:.7f} | {found.cost.total:.8e} | {spent:.1f} s"
             rows.append(f'| {cone} | `"{form}"` | {found.status.value} | {cells} |')
-    rows.append("\nBoth forms agree. With a given weight a standard error says little, so none is printed.")
+    rows.append(
+        "\n"
+        "Both forms of friction give the same results. With a given weight a standard error is not "
+        "meaningful, so the table shows none."
+    )
     return "\n".join(rows)
 
 
@@ -161,9 +178,11 @@ def main() -> None:
     table, found = balls()
     error = picture(found[0])
     shown = (
-        "![Height of a ball over time](contacts.png)\n\nLeft a drop and its fit; right one that no fit has seen, "
-        f"simulated from its own height with the e of the first: {1e3 * error:.2f} mm rms, of which {1e3 * NOISE:g} mm "
-        "are the sensor's."
+        "![Height of a ball over time](contacts.png)\n"
+        "\n"
+        "The left figure shows a drop and its fit. The right figure shows a drop that was not fitted, "
+        f"simulated from its own height with the e of the first drop: the rms error is {1000.0 * error:.2f} "
+        f"mm, of which the sensor noise is {1000.0 * NOISE:g} mm."
     )
     (HERE / "contacts.md").write_text("\n\n".join([HEAD, table, shown, blocks(), section()]))
 

@@ -41,31 +41,35 @@ IMPACTS, SLIDES = 6, 6
 """Tosses in the fit of first impacts, and slides on a face, each of which is fitted in both forms."""
 SIGNS = np.array(list(itertools.product((-1, 1), repeat=3)))
 TRIES = """
-### What failed
+### Failed attempts
 
-Numbers of runs that this script does not repeat, of tosses with eight `Contact`s, e and μ together:
+The following list reports fits of tosses with eight `Contact`s, estimating e and μ together; the script does not repeat
+these runs:
 
-- Sharp corners are held up to 5.4 mm above where they were seen. With sensors said to be off by 3 mm the first 22
-  samples of a toss converge at mu = 0.15 ± 0.02, e = 0.04 ± 0.04, which is too low an e. With 60 samples 65 choices
-  of who touches go to and fro; relaxed pairs from a cold start end at 500 iterations with a cost of 3e9; soft
-  contacts stall; to hold u = 0 and r = 0 both does not settle them.
-- Modes first: least squares for impulses of corners near the table, none of which pulls and with friction up to 0.3
-  of them, that explain how velocities change from sample to sample. They tell who touches to a step. Held at that,
-  with a random force of 0.16 N, 60 samples of a toss with rounded corners are fitted in 7 iterations and 1.7 s to 1.1
-  mm rms, with mu = 0.18 and e = 0.27 (sharp corners: 15 iterations, 4.3 mm, mu = 0.22 and e = 0.21). Released, 34
-  choices go to and fro, most of them after step 40, where the cube rocks by a few millimetres from an edge to a face.
-  With impacts moved to the step in which the law has them, and 0.67 N, 32 are left, mu = 0.184 and e = 0.181.
-- Such modes with a random force of 0.0005 N, with which fits begin, and sharp corners: 25 mm rms, mu = 0.48, e =
-  0.84. A search for the size of the disturbance, from the fit with 0.16 N and with modes of its own, puts a torque in
-  the place of impacts (e = 0).
-- Rounded corners, no modes given: the exact form with `state_weight=100` converges over 40 samples and three impacts
-  in 6.6 s, but at mu = 0.08 and e = 0: what disturbs the motion does the work of impacts.
+- If the corners are modelled as sharp, the estimated corners are up to 5.4 mm above the measured ones. With sensor
+  standard deviations of 3 mm, the fit of the first 22 samples of a toss converges to mu = 0.15 ± 0.02 and e = 0.04 ±
+  0.04; this e is too low. With 60 samples, 65 contact states alternate between iterations. Relaxed complementarity
+  pairs from a cold start reach 500 iterations with a cost of 3e9, and soft contacts stall. A fit that alternates
+  between u = 0 and r = 0 does not converge.
+- Another fit determines the contact states first. A least-squares fit finds impulses of the corners near the table that
+  explain the velocity changes between samples; no impulse pulls, and friction is at most 0.3 times the normal impulse.
+  This method gives the contact states to one time step. With these contact states fixed and a random force of 0.16 N, a
+  fit of 60 samples with rounded corners needs 7 iterations and 1.7 s. Its residuals are 1.1 mm rms, with mu = 0.18 and
+  e = 0.27 (sharp corners: 15 iterations, 4.3 mm, mu = 0.22 and e = 0.21). If the contact states are then free, 34 of
+  them alternate. Most of these are after step 40, where the cube rocks by a few millimetres from an edge to a face. If
+  the impacts are moved to the steps in which the contact law has them, with a random force of 0.67 N, 32 states still
+  alternate, with mu = 0.184 and e = 0.181.
+- With the same method, a random force of 0.0005 N (the value at which fits begin) and sharp corners, the residuals are
+  25 mm rms, with mu = 0.48 and e = 0.84. A search for the process noise, started from the fit with 0.16 N and its
+  contact states, replaces the impacts by a torque (e = 0).
+- With rounded corners and no given contact states, the exact form with `state_weight=100` converges over 40 samples and
+  three impacts in 6.6 s. It gives mu = 0.08 and e = 0, because the process noise explains the impacts.
 
-- Whole tosses converge by way of a rounded contact law, with sharp choices only of rebounds: [tosses](tosses.md).
+- Fits of whole tosses converge with a smoothed contact law, in which only rebounds are switched: [tosses](tosses.md).
 
-Regressions by hand: e = 0.25 and mu = 0.20 with a scatter of 0.07 and 0.06, from velocities
-and impulses at the first impacts of 60 and 58 tosses (sharp corners); mu = 0.214 ± 0.0015 from straight lines through
-the speeds of the slides on a face at the end of all 80.
+Two manual regressions give similar values. Velocities and impulses at the first impacts of 60 and 58 tosses give e =
+0.25 and mu = 0.20, with a scatter of 0.07 and 0.06 (sharp corners). Straight lines through the speeds of all 80 slides
+on a face give mu = 0.214 ± 0.0015.
 """
 
 
@@ -112,11 +116,13 @@ def geometry(runs: list[Array], dt: float) -> tuple[float, float, str]:
     (radius, level), *_ = np.linalg.lstsq(rows, np.array(heights), rcond=None)
     left = np.std(np.array(heights) - rows @ [radius, level])
     said = (
-        "Corners that slide are the lower, the more the cube stands on an edge or a corner. In "
-        f"{len(slants)} samples in which the table pushes by more than 0.01 N s and the lowest corner moves up or down "
-        "by less than 0.15 m/s, its height is that of a ball in a corner with a radius of "
-        f"{1e3 * radius:.1f} mm on a table at {1e3 * level:.1f} mm, to {1e3 * left:.2f} mm. Corners that were thought "
-        "to sink in by 5 mm are rounded. So contacts are the centres of these balls, and planes are as much higher."
+        "The height of a sliding corner is lower if the cube stands on an edge or a corner. The data "
+        f"contain {len(slants)} samples in which the table pushes by more than 0.01 N s and the vertical "
+        "speed of the lowest corner is below 0.15 m/s. In these samples its height is that of a ball of "
+        f"radius {1000.0 * radius:.1f} mm inside the corner, on a table at {1000.0 * level:.1f} mm, to "
+        f"{1000.0 * left:.2f} mm. Therefore the corners, which seemed to penetrate the table by 5 mm, are "
+        "in fact rounded. The contact points of the model are the centres of these balls, and the contact "
+        "planes are higher by their radius."
     )
     return float(radius), float(level), wrapped(said)
 
@@ -183,10 +189,12 @@ def impacts(runs: list[Array], dt: float, radius: float, level: float) -> tuple[
     told = ", ".join(f"{name} = {value:.3f} ± {error:.3f}" for name, (value, error) in values.items())
     names = ", ".join(motion.name.removeprefix("toss ") for motion in found.trajectories)
     said = (
-        f"`Impact`s at the first impact of tosses {names}, in which one corner hits the table and slides on, fitted "
-        f"together: {found.status.value}, {told} (one standard error; {spent:.0f} s). Sensors are said to be off by "
-        "0.5 mm and 5 mrad. What disturbs the motion is estimated, and takes up that angles, which were filtered by a "
-        "median before they were published, are wrong next to an impact."
+        f"The fit uses `Impact`s at the first impacts of tosses {names}, in which one corner hits the table and "
+        f"slides on. The fit of all these tosses: {found.status.value}, {told} (one standard error; {spent:.0f} s). "
+        "The given "
+        "standard deviations of the sensors are 0.5 mm and 5 mrad. The fit estimates the process noise. "
+        "This noise also explains errors of the angles next to impacts, which arise because the published "
+        "angles were median-filtered."
     )
     return values, wrapped(said)
 
@@ -232,9 +240,13 @@ def faces(runs: list[Array], dt: float, radius: float, level: float) -> tuple[fl
         '| toss | samples | `"exact"` | mu | cost | processor time | `"mpcc"` | mu | cost | processor time |\n'
         "|---|---|---|---|---|---|---|---|---|---|"
     )
-    ends = f"The mean where both converge is mu = {mean:.3f} ± {error:.3f}; the error is from the scatter of tosses."
+    ends = (
+        f"Over the tosses where both forms converge, the mean is mu = {mean:.3f} ± {error:.3f}; this error "
+        "comes from the scatter between tosses."
+    )
     begins = (
-        "Slides on a face at the end of tosses, by four `Contact`s with a disc, in both forms (`state_weight=1e4`):"
+        "At the end of tosses the cube slides on a face. Four `Contact`s with a friction disc model this "
+        "slide, in both forms of friction (`state_weight=1e4`):"
     )
     return mean, "\n\n".join([begins, "\n".join([head, *rows]), ends])
 
@@ -305,15 +317,18 @@ def predictions(
         rows.append(f"| {what} | {known[0]:.3f} | {known[1]:.3f} | {cells} |")
         print(rows[-1], flush=True)
     said = (
-        f"Tosses {UNSEEN[0]} to {UNSEEN[-1]}, which no fit has seen, simulated by `problem.simulate` from their "
-        "samples before the first impact to their end; medians over tosses, errors from the first impact on:"
+        f"`problem.simulate` predicts the tosses {UNSEEN[0]} to {UNSEEN[-1]}, which were not fitted, from the "
+        "samples before the first impact to the end. The table shows medians over these tosses; the errors "
+        "are computed from the first impact on:"
     )
     ends = (
-        "mu = 0.18 and e = 0.125 are those of the data's authors. Tosses in which a step of the simulation was not "
-        "solved are left out; the last column has how many were simulated. So the e that is found here predicts how "
-        "the cube turns a little better, but neither value of mu predicts how far it slides: impacts of one corner and "
-        "slow slides on a face have a larger mu than whole tosses. One mu and one e do not describe this cube on this "
-        "table to the errors above."
+        "The values mu = 0.18 and e = 0.125 are those of the authors of the data. Tosses with a "
+        "simulation step without a solution are omitted; the last column shows how many tosses were "
+        "simulated. The estimate of e predicts the rotation of the cube slightly better than the authors' "
+        "value, but neither value of mu predicts how far the cube slides. Impacts of one corner and slow "
+        "slides on a face give a larger mu than whole tosses. One friction coefficient and one "
+        "restitution coefficient therefore do not describe this cube on this table within the standard "
+        "errors above."
     )
     return "\n\n".join([wrapped(said), "\n".join(rows), wrapped(ends)])
 
@@ -327,7 +342,10 @@ def section() -> str:
     values, hit = impacts(*at)
     mean, table = faces(*at)
     seen = predictions(*at, (values["mu"][0], values["e"][0]), mean)
-    head = "`contactnets-cube`, poses at 148 Hz; written by `python results/contacts_cube.py`."
+    head = (
+        "The data are poses of the cube of `contactnets-cube` at 148 Hz; `python results/contacts_cube.py` writes "
+        "this section."
+    )
     parts = [TITLE, head, said, hit, table, seen]
     return "\n\n".join(parts) + f"\n{TRIES}"
 

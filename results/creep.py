@@ -63,10 +63,14 @@ if __name__ == "__main__":
         axes.legend(fontsize=8)
     figure.savefig(HERE / "creep.png")
     text = (
-        "# Creep of a pendulum that dry friction holds\n\n"
-        "Released at rest where gravity pulls with half of the friction's bound, h = 10 ms, 100 s. `exact` stays\n"
-        "within rounding; `smooth` creeps at δ artanh(1/2), so that only its width limits the drift. Steps of\n"
-        "`variational` are divided until the motion stands still to 1e-6 rad: the least creep that they tell.\n\n"
+        "# Creep of a pendulum at rest under dry friction\n"
+        "\n"
+        "In this test a pendulum is released at rest where gravity pulls with half of the friction bound; "
+        "the time step is h = 10 ms, and the simulation lasts 100 s. With `exact` friction the position is "
+        "constant up to rounding errors. With `smooth` friction the pendulum creeps at the speed δ "
+        "artanh(1/2), so that only the friction width limits the drift. The steps of `variational` are "
+        "divided until the motion changes by less than 1e-6 rad; smaller creep cannot be resolved.\n"
+        "\n"
         "| stepper | width δ [rad/s] | creep in the first second [rad/s] | drift after 100 s [rad] |\n"
         "|---|---|---|---|\n"
     )

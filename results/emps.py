@@ -109,7 +109,7 @@ def table(law: str) -> Iterator[str]:
     """One friction law."""
     names = NAMES[law]
     units = {parameter.name: parameter.unit for parameter in load_problem(f"{FILE}::{law}").parameters}
-    yield f"| | {' | '.join(f'{name} [{units[name]}]' for name in names)} | disturbance [N] |"
+    yield f"| | {' | '.join(f'{name} [{units[name]}]' for name in names)} | process noise [N] |"
     yield "|---" * (len(names) + 2) + "|"
     yield row("published, least squares", PUBLISHED[law])
     fits: dict[str, dict[str, object]] = {
@@ -153,40 +153,44 @@ def row(title: str, values: object, residual: float = np.nan) -> str:
 TEXT = """\
 # A positioning system in closed loop: EMPS
 
-Mass, friction and offset of the Electro-Mechanical Positioning System (Janot, Gautier, Brunot 2019) by
-`problems/emps.py`: position of the load and signal of the drive, nothing weighted, nothing filtered, the closed loop
-found and not declared. This page is made by `python results/emps.py`.
+`problems/emps.py` estimates mass, friction and force offset of the Electro-Mechanical Positioning System (Janot,
+Gautier, Brunot 2019). The data are the position of the load and the drive signal, without weights and filters; the
+feedback control is detected and not declared. The command `python results/emps.py` writes this page.
 
 """
 WHY = """\
-## Where the two differ, and why
+## Causes of the differences
 
-All differences are within the standard errors. They have three causes, each of which stands in a row of its own.
+All differences from the published values are within the standard errors. The differences have three causes, and the
+table shows each in a separate row.
 
-**Which side the errors are on (M).** The encoder errs by 20 nm, which is as much as 4.7 N in second differences over 1
-ms and next to nothing over 5 ms; the rest of what is left over disturbs the carriage. Least squares fit the force to
-accelerations that were differentiated from positions, and both are in these accelerations too: the estimate is too
-small by the share (residual/inertial force)², 2.5 % for unfiltered differences over 1 ms and 0.3 % over 5 ms ("without
-its determinant"). The likelihood knows that the next position is what is random; its determinant, M/h + F_v/2 at each
-step, makes up for that, and 1 and 5 ms agree to 0.04 %. Filters take the share away instead: with every 10th sample
-least squares are as published, with every 50th 0.5 % lower, for that filter cuts into the motion. Written out for this
-one mass, without an error of the encoder, the likelihood over 1 ms gives what spookid gives without its extrapolation
-to the step 0: M to 0.001 %, friction to 0.1 %.
+**Errors of the accelerations (M).** The encoder has an error of 20 nm. This error corresponds to 4.7 N in second
+differences over 1 ms, but to almost nothing over 5 ms; the other residuals are a random force on the carriage. Least
+squares fit the force to accelerations that were differentiated from positions, and these accelerations contain both
+errors. The estimate is too small by the fraction (residual/inertial force)². This is 2.5 % for unfiltered differences
+over 1 ms and 0.3 % over 5 ms ("without its determinant"). The likelihood takes into account that the next position is
+random. Its determinant, M/h + F_v/2 at each step, compensates for this bias, and the estimates with 1 and 5 ms agree to
+0.04 %. Filters reduce this bias, too. With every 10th sample, least squares give the published value; with every 50th
+sample the estimate is 0.5 % lower, because the filter suppresses a part of the motion. As a check, the likelihood over
+1 ms was written out for this mass, without encoder error. It gives the same values as spookid without extrapolation to
+step zero: M to 0.001 %, friction to 0.1 %.
 
-**When the force acts (M).** The drive holds its signal from sample to sample. A force that is not averaged over a step
-is half a step too early or late against the motion: 0.6 % of M at 5 ms. Fits average it; the published least squares
-take the samples as they are.
+**Time at which the force acts (M).** The drive keeps its signal constant between samples. A force that is not averaged
+over a step acts half a step too early or too late, which changes M by 0.6 % at 5 ms. spookid averages the force over
+the step; the published least-squares fit uses the samples directly.
 
-**What friction does as it turns (F_v, F_c).** F_v and F_c can hardly be told apart by a carriage that moves at 0.04 to
-0.12 m/s for most of the time: F_c + 0.1 F_v is 40.85 N by every likelihood here, and 40.74 N as published. What tells
-them apart is the way through rest, where the law fits worst (5 N at low rates is what the summary misses most). The
-filter of least squares smears that way: with all samples they give 204.7 and 20.28, with every 10th 203.1 and 20.43,
-with every 50th 201.9 and 20.56. A width of friction of 0.1 or 3 mm/s does more than that to the likelihood. The
-standard error of F_v, 7.8 N s/m, says so; by direction, where the law fits better, it is 2.3 forwards, and the
-disturbance is a sixth to a quarter smaller.
+**Friction near rest (F_v, F_c).** F_v and F_c are strongly correlated, because the carriage moves at 0.04 to 0.12 m/s
+for most of the time. The sum F_c + 0.1 F_v is 40.85 N with every likelihood of this page, and 40.74 N as published.
+Only the motion near rest separates F_v and F_c. There the friction law fits worst (the summary reports a friction error
+of 5 N at low rates). The filter of the least-squares fit smooths the motion near rest. With all samples F_v and F_c are
+204.7 and 20.28, with every 10th sample 203.1 and 20.43, and with every 50th sample 201.9 and 20.56. With a friction
+width of 0.1 or 3 mm/s, the likelihood estimates of F_v and F_c change by more than these differences. The standard
+error of F_v, 7.8 N s/m, shows this uncertainty. With friction by direction, which fits better, the standard error is
+2.3 N s/m in the forward direction, and the process noise is a sixth to a quarter smaller.
 
-An offset and Coulomb friction by direction are one thing: (F_c_forward − F_c_backward)/2 is −0.3 N. That the symmetric
-law has an offset of −3.2 N is its answer to viscous friction, which at 0.1 m/s differs by 7 N between the directions.
+An offset of the force and Coulomb friction by direction are equivalent: (F_c_forward − F_c_backward)/2 is −0.3 N. The
+symmetric friction law has an offset of −3.2 N, because viscous friction differs by 7 N between the directions at 0.1
+m/s.
 """
 
 

@@ -32,13 +32,13 @@ Array = np.ndarray
 
 INTRO = """# A designed excitation of a 6-joint arm
 
-The arm is UR10e, from its manufacturer's URDF: kinematics and masses are known, and 34 parameters are not: of each
-joint viscous and Coulomb friction, what it feels of its motor's inertia and an offset of its torque sensor, and of five
-links the two coordinates of the centre of mass across the joint's axis. Nothing is known of them beforehand. Joints
-stay within ±2 rad and 1.5 rad/s, torques within the URDF's limits, and the flange above 0.1 m. Torques are measured
-with 2, 3, 1.5, 0.3, 0.3 and 0.3 N m, angles with 0.1 mrad, every 10 ms for 20 s. Errors are told in shares of the
-parameters, of those that are zero at the guess in shares of the span of their bounds. This page is made by
-`python results/excitation.py`.
+The arm is a UR10e described by its manufacturer's URDF file. Kinematics and masses are known. The 34 unknown parameters
+are viscous and Coulomb friction, effective motor inertia and torque-sensor offset of each joint, and, for five links,
+the two coordinates of the centre of mass perpendicular to the joint axis. There are no priors of these parameters. The
+joints must stay within ±2 rad and 1.5 rad/s, the torques within the limits of the URDF file, and the flange above 0.1
+m. The torques are measured with noise of 2, 3, 1.5, 0.3, 0.3 and 0.3 N m and the angles with noise of 0.1 mrad, every
+10 ms for 20 s. Standard errors are relative to the parameters; for parameters with the initial value zero, they are
+relative to the range between their bounds. The command `python results/excitation.py` writes this page.
 """
 
 
@@ -142,7 +142,7 @@ def compared(designed: dict[str, Excitation], others: list, seconds: float) -> s
     largest = np.array([np.max(one.relative) for one in others])
     means = np.array([np.exp(np.mean(np.log(one.relative))) for one in others])
     lines = [
-        "## Beside random motions",
+        "## Comparison with random motions",
         "",
         "| 20 s | largest error [%] | geometric mean of all errors [%] |",
         "|---|---|---|",
@@ -158,8 +158,10 @@ def compared(designed: dict[str, Excitation], others: list, seconds: float) -> s
     share = designed["largest"].expected.relative.max() / np.median(largest)
     lines += [
         "",
-        f"The design's largest error is **{share:.2f}** times the random median's; half was asked for. A design of "
-        f"three starts takes {seconds:.0f} s of one core.\n",
+        (
+            f"The largest standard error for the designed motion is **{share:.2f}** times the median of random "
+            f"motions; the goal was 0.5. The design from three starts takes {seconds:.0f} s on one core.\n"
+        ),
     ]
     return "\n".join(lines)
 
@@ -173,12 +175,12 @@ def promised(found: Excitation, results: list[tuple[Array, Array, bool]]) -> str
     spread = np.sqrt(np.mean(shares**2, axis=0))
     covered = np.abs(shares) < 1.96
     limit = 1 / math.sqrt(2 * len(results))
-    return f"""## Promises kept
+    return f"""## Predicted and actual errors
 
-{len(results)} twins: each has its own parameters, about the guesses with a standard deviation of {100 * SPREAD:g} %,
-makes the motion that was designed for the guesses, and is measured with fresh noise. `spookid solve` begins at the
-guesses, estimates the sizes of the torques' noise with the parameters, and takes its own step;
-{sum(ok for *_, ok in results)} of {len(results)} converged.
+Each of {len(results)} synthetic recordings has its own parameters, normally distributed around the initial values with
+a standard deviation of {100 * SPREAD:g} %. The simulated arm follows the motion designed for the initial values, with
+different measurement noise. `spookid solve` begins at the initial values, estimates the torque noise together with the
+parameters, and chooses the time step; {sum(ok for *_, ok in results)} of {len(results)} fits converged.
 
 | | |
 |---|---|

@@ -46,12 +46,13 @@ HOME = {f"{leg}_{joint}_joint": angle for leg in LEGS for joint, angle in (("thi
 
 INTRO = """# A designed motion of a quadruped that stands
 
-The robot is Unitree's B1 of example-robot-data, 50 kg on four point feet that hold. Ten parameters are not known:
-scales of the inertias of trunk, hips, thighs and calves, and viscous and Coulomb friction of the kinds of joints. The
-trunk's motion is planned, and the legs follow. Joints stay within the URDF's positions and torques and 2 rad/s, the
-trunk within ±0.15 m of its home, each foot's force within a cone of friction 0.5 and above 20 N. Torques are measured
-with 0.2 N m, angles with 0.2 mrad, and the trunk has an inertial unit. This page is made by
-`python results/excitation_standing.py`.
+The robot is Unitree's B1 of example-robot-data, with 50 kg and four point feet that do not slip. The ten unknown
+parameters are scale factors of the inertias of trunk, hips, thighs and calves, and viscous and Coulomb friction for
+each kind of joint. The plan defines the motion of the trunk, and the legs follow. The joints must stay within the
+positions and torques of the URDF file and 2 rad/s, and the trunk within ±0.15 m of its initial position. The force of
+each foot must stay within a friction cone of 0.5 and above 20 N. The torques are measured with noise of 0.2 N m and the
+angles with 0.2 mrad, and the trunk has an inertial measurement unit. The command `python
+results/excitation_standing.py` writes this page.
 """
 
 
@@ -172,11 +173,16 @@ def main() -> None:
     moved, trunk, joints = by_pinocchio(problem, found)
     text = [
         INTRO,
-        f"The design's largest error is **{number(share, 2)}** times the median of ten random Fourier series within\n"
-        f"the same limits (as a norm of order 16, as the search has it). It takes {seconds:.0f} s of one core.\n",
-        "By Pinocchio, at the planned torques and forces, with rates from differences of positions at 100 Hz, feet\n"
-        f"move by {number(moved, 2)} m; left are {number(trunk, 2)} N or N m at the trunk, {number(joints, 2)} N m at\n"
-        "joints.\n",
+        (
+            f"The largest standard error for the designed motion is **{number(share, 2)}** times the median of "
+            "ten random Fourier series within the same limits (computed as a norm of order 16, as in the "
+            f"search). The design takes {seconds:.0f} s on one core.\n"
+        ),
+        (
+            "As a check, Pinocchio computed the motion from the planned torques and forces, with rates from "
+            f"position differences at 100 Hz. The feet move by {number(moved, 2)} m; the force residuals are "
+            f"{number(trunk, 2)} N or N m at the trunk and {number(joints, 2)} N m at the joints.\n"
+        ),
         *([promised(found, list(twins(problem, found, sizes(problem), count)))] if count else []),
         "![The designed motion](excitation_standing.png)\n",
         f"```\n{found}\n\n{found.expected.until('s_trunk', 0.001)}\n{found.expected.until('s_calf', 0.01)}\n```\n",

@@ -25,22 +25,23 @@ APART = 2.0  # standard errors from which on two values differ
 
 INTRO = """# Friction of an arm with torque sensors: Franka Panda
 
-Seven links with full inertia, friction and an offset for each joint by `problems/franka.py`: torques, and every fifth
-sample of the positions, as they were logged, stamps that jitter and gaps included; the noise of all fourteen signals is
-estimated. Inertias are hardly known beforehand (50 % of rough guesses), friction not at all. This page is made by
-`python results/franka.py`.
+`problems/franka.py` models seven links with full inertia, and friction and an offset for each joint. The data are
+torques and every fifth sample of the positions, as logged, with jittering timestamps and gaps; the noise of all
+fourteen signals is estimated. The priors of the inertias are weak (50 % of rough initial values), and friction has no
+prior. The command `python results/franka.py` writes this page.
 """
 WHY = """## Which joints differ, and why
 
-Viscous friction is that published within two standard errors at every joint but the first (2.1); at joint 6, where a
-negative one is published, it is none. Coulomb friction is within 12 % of the published values at joints 1, 2, 5, 6
-and 7, and larger at joints 3 and 4, by 0.07 and 0.12 N m; constant torques differ at joints 1, 3 and 4. It is not the
-estimator: the regression here, which has nothing of it, differs from the published one at the same joints and to the
-same side, by three fifths as much or more. What is left of the torques of joints 1 to 4, 0.15 N m and more, is as large
-as these differences, so that the law of friction decides, here smooth over 1 % of the rms rate: a constant torque,
-gravity on a link that turns by little (joint 4 by 1.5 rad, always bent) and friction of one sign for seconds trade
-for one another. Probably the sensors, on the side of the links, see friction of motors and gears in part, which no
-such law describes. Inertias of motors are not seen from the links and are left out.
+The viscous friction agrees with the published values within two standard errors at every joint but the first (2.1). At
+joint 6 the published value is negative, and the estimate is zero. The Coulomb friction is within 12 % of the published
+values at joints 1, 2, 5, 6 and 7. It is larger by 0.07 and 0.12 N m at joints 3 and 4. The constant torques differ at
+joints 1, 3 and 4. The estimator is not the cause of these differences: the regression on this page differs from the
+published one at the same joints and in the same direction, by three fifths as much or more. The torque residuals of
+joints 1 to 4, 0.15 N m and more, are as large as these differences, so that the estimates depend on the friction law,
+here smooth over 1 % of the rms rate. Three effects are nearly equivalent: a constant torque, gravity on a link that
+rotates little (joint 4 by 1.5 rad, always bent), and friction with one sign for seconds. A probable cause is that the
+torque sensors on the link side also measure a part of the friction of motors and gears, which such a law does not
+describe. The inertias of the motors do not affect torques on the link side and are not in the model.
 """
 
 
@@ -54,15 +55,19 @@ def main() -> None:
     by_regression = dict(zip(regression.names, regression.estimates, strict=True))
     efforts = problem.inverse_dynamics(solution, cutoff=CUTOFF)
     torques = ["| root mean square, N m | " + " | ".join(f"joint {i}" for i in JOINTS) + " |", "|" + " --- |" * 8]
-    for name, values in (("spookid", efforts.errors), ("regression, here", regression.errors)):
+    for name, values in (("spookid", efforts.errors), ("regression, this page", regression.errors)):
         torques.append(f"| {name} | " + " | ".join(f"{value:.3f}" for value in values) + " |")
     text = [
         INTRO,
-        f"{solution.status.value.capitalize()} in {solution.iterations} iterations and {seconds:.0f} s of one core, "
-        f"step {1000 * solution.step:g} ms, that of the motion's bandwidth.\n",
+        f"The fit ended with status {solution.status.value} after {solution.iterations} iterations and "
+        f"{seconds:.0f} s on one core, with a time step of {1000 * solution.step:g} ms chosen from the bandwidth of "
+        "the motion.\n",
         *(_compared(name, solution, by_regression) for name in PUBLISHED),
-        "## What is left of the torques\n",
-        f"Inverse dynamics at positions filtered at {CUTOFF:g} Hz, both sides filtered alike.\n",
+        "## Torque residuals\n",
+        (
+            f"The table compares torques by inverse dynamics at positions that are low-pass filtered at {CUTOFF:g} "
+            "Hz; measured and predicted torques are filtered in the same way.\n"
+        ),
         "\n".join(torques) + "\n",
         WHY,
     ]
@@ -71,7 +76,10 @@ def main() -> None:
 
 
 def _compared(name: str, solution: Solution, by_regression: dict[str, float]) -> str:
-    lines = [f"## {TITLES[name]} [{UNITS[name]}]\n", "| joint | published | regression, here | spookid | apart |"]
+    lines = [
+        f"## {TITLES[name]} [{UNITS[name]}]\n",
+        "| joint | published | regression, this page | spookid | difference |",
+    ]
     lines.append("|" + " --- |" * 5)
     for i, published in zip(JOINTS, PUBLISHED[name], strict=True):
         other = by_regression[f"{name}{i}"]

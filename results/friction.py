@@ -161,10 +161,10 @@ def rows(found: dict[str, Fit]) -> list[str]:
 
 def text(clean: Recording, found: dict[str, Fit]) -> str:
     """The table, and how far apart the two backends are on the same smooth problem."""
-    still = ", ".join(f"{hinge} {share:.0%}" for hinge, share in shares(clean).items())
+    still = " and ".join(f"the {hinge} sticks during {share:.0%} of the time" for hinge, share in shares(clean).items())
     apart = difference(found[IPOPT_SMOOTH].solution, found[LM_SMOOTH].solution)
-    ends = f"IPOPT and LM on the same smooth problem: {apart[1]:.1e} apart at most.\n"
-    return f"The motion without noise stands still: {still} of the time.\n\n" + "\n".join(rows(found)) + "\n\n" + ends
+    ends = f"On the same smooth problem, the estimates by IPOPT and LM differ by at most {apart[1]:.1e}.\n"
+    return f"In the motion without noise, {still}.\n\n" + "\n".join(rows(found)) + "\n\n" + ends
 
 
 def picture(solution: Solution) -> Figure:
@@ -199,26 +199,30 @@ def picture(solution: Solution) -> Figure:
 
 INTRO = f"""# Dry friction in three forms, by two backends
 
-A Furuta pendulum with Coulomb friction in both hinges, pushed by pulses of torque, simulated with friction that sticks,
-its substeps refined to 1e-6 rad; two angles with {NOISE:g} rad of noise, h = {STEP:g} s, κ = {STATE_WEIGHT:g},
-{DURATION:g} s (`results/friction.py`, seed {SEED}).
+The data are simulated: a Furuta pendulum with Coulomb friction in both hinges is driven by torque pulses. The
+simulation has sticking friction, with substeps refined to 1e-6 rad. Two angles have noise of {NOISE:g} rad; h =
+{STEP:g} s, κ = {STATE_WEIGHT:g}, duration {DURATION:g} s (`results/friction.py`, seed {SEED}).
 
-All start from guesses that are two to ten times off, with the default friction width. `exact` and `mpcc` begin with
-smooth fits by Levenberg–Marquardt; these count in iterations and time. *from LM, exact*: largest relative difference
-of a parameter whose standard error is at most {IDENTIFIABLE:.0%} of it; *all*: of any parameter. *residual*: largest
-L |z − clip(z − s/w, −1, 1)|, the impulse by which a step misses the exact law. *sticks*: share of the time, shoulder
-and elbow. *processor*: time of this process; the machine was shared, so take ratios as rough.
+All fits start from initial values that are wrong by a factor of two to ten, with the default friction width. The fits
+`exact` and `mpcc` begin with smooth fits by Levenberg–Marquardt; iterations and time include these smooth fits. Column
+*from LM, exact*: largest relative difference, from the fit `exact` by LM, of a parameter whose standard error is at
+most {IDENTIFIABLE:.0%} of it; column *all*: the largest difference of any parameter. Column *residual*: largest value
+of L |z − clip(z − s/w, −1, 1)|, the impulse by which a step violates the exact friction law. Column *sticks*: fraction
+of the time during which shoulder and elbow stick. Column *processor*: CPU time of this process; other
+programs used the machine, so that the ratios are approximate.
 
 """
 
 
 DOORS = """
-## Every way to solve every problem
+## All solver variants on all problems
 
-Made by `python tests/benchmarks/ways.py --markdown FILE`: all problems of `problems/` and of the acceptance, from
-their guesses, with at most 150 iterations a fit. *iterations* and *time* count all fits on the way. Costs compare at
-one noise, that of the smooth fit, or at the given weight. *over best* and *errors off*: share of the cost, and largest
-difference of a parameter in standard errors, from the best converged way with the same law (smooth, or sticking).
+The command `python tests/benchmarks/ways.py --markdown FILE` writes this table. It solves all problems of `problems/`
+and of the acceptance tests from their initial values, with at most 150 iterations per fit. The columns *iterations* and
+*time* include all preliminary fits. Costs are compared at the same noise levels, those of the smooth fit, or at the
+given weight. The columns *over best* and *errors off* compare with the best converged variant with the same friction
+law (smooth or sticking). They show the excess of the cost as a fraction, and the largest difference of a parameter in
+standard errors.
 
 """
 

@@ -34,7 +34,10 @@ def checked() -> str:
 def beside(fits: dict[str, Solution]) -> list[str]:
     """Estimates of the legs side by side, and the chance that legs that are alike differ as much."""
     alike, differ = list[str](), list[str]()
-    lines = [f"| parameter | unit | {' | '.join(fits)} | spread / std. error | chance |", "|---|---|" + "---:|" * 6]
+    lines = [
+        f"| parameter | unit | {' | '.join(fits)} | spread / std. error | probability |",
+        "|---|---|" + "---:|" * 6,
+    ]
     for name, first in fits["FL"].parameters.items():
         values, errors = np.array([[fit[name].estimate, fit[name].std_err] for fit in fits.values()]).T
         weights = 1 / errors**2
@@ -43,8 +46,8 @@ def beside(fits: dict[str, Solution]) -> list[str]:
         chance = float(chi2.sf(square, 3))
         (alike if chance > LEAST else differ).append(name)
         lines.append(f"| {name} | {first.unit} | {' | '.join(cells)} | {np.sqrt(square / 3):.1f} | {chance:.2g} |")
-    lines += ["", f"Alike, with a chance above {LEAST:g}: {', '.join(alike)}."]
-    lines += [f"Not alike: {', '.join(differ)}."]
+    lines += ["", f"The legs agree, with a probability above {LEAST:g}, in: {', '.join(alike)}."]
+    lines += [f"The legs differ in: {', '.join(differ)}."]
     return lines
 
 
@@ -57,28 +60,42 @@ def main() -> None:
     lines = [
         "# Legs of a quadruped from commands and positions",
         "",
-        "A Unitree Go2 is held in the air and follows triangles of its position commands. Torques and gains were not",
-        "recorded. Everything is identifiable up to the common gain, which `spookid check` names before a fit:",
+        (
+            "The quadruped Unitree Go2 is suspended in the air, and its legs follow triangular position "
+            "commands. Motor torques and controller gains were not"
+        ),
+        (
+            "recorded. Therefore all parameters are identifiable only up to one common gain, as `spookid check` "
+            "reports before a fit:"
+        ),
         "",
         "```",
         checked(),
         "```",
         "",
-        "With the stiffness of the source's code, 20 N m/rad, and its damping as a prior, 1.5 ± 0.1 N m s/rad, each",
-        "leg is fitted by itself. The last columns compare the legs: the root of χ²/3, and the chance that legs that",
-        "are alike differ as much.",
+        "Each leg is fitted separately. The stiffness is 20 N m/rad, taken from the program that",
+        "recorded the data, and",
+        "its damping of 1.5 ± 0.1 N m s/rad is a prior. The last columns compare the four legs: the root of χ²/3, and",
+        "the probability that identical legs differ by this much.",
         "",
         *beside(fits),
         "",
         "## Why the legs differ",
         "",
-        "Gears and encoder zeros may differ from leg to leg, and with them dry friction and constant torques. Masses",
-        "may not: that they differ shows model error, which the tests of the residuals find too. Its causes were not",
-        "separated.",
+        (
+            "Gears and encoder zeros may differ between the legs, and with them dry friction and constant "
+            "torques. The masses"
+        ),
+        "of the legs cannot differ, so the different estimates show a model error, which the tests of",
+        "the residuals also",
+        "find. The causes of this model error were not separated.",
         "",
         *(f"- {name}: {fit.status.value}. {' '.join(fit.notices)}" for name, fit in fits.items()),
         "",
-        f"Made by `python results/go2.py` at commit {commit.strip()}, spookid {spookid.__version__}.",
+        (
+            f"The command `python results/go2.py` wrote this page at commit {commit.strip()}, spookid "
+            f"{spookid.__version__}."
+        ),
     ]
     (HERE / "go2.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 

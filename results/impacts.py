@@ -1,8 +1,9 @@
 """Restitution and friction from impacts by schedule: `python results/impacts.py` writes impacts.md and impacts.png.
 
-A pendulum swings against a stop, a bar is thrown and hits the ground with an end on which it slides. SciPy integrates
-both up to each event (`tests/impact_twins.py`), disturbed by white forces and seen every 10 ms with 0.5 mm and 0.5 mrad
-of noise; schedules tell impacts to the nearest sample.
+The data are two simulated mechanisms: a pendulum that swings against a stop, and a thrown bar that hits the ground with
+one end and slides on it. SciPy integrates both mechanisms between the impacts (`tests/impact_twins.py`), with white
+random forces. The motion is sampled every 10 ms with noise of 0.5 mm and 0.5 mrad; the given impact times are rounded
+to the nearest sample.
 """
 
 import sys
@@ -118,20 +119,20 @@ def _title(solution) -> str:
 
 def page(rows: list[str], total: str, missed: list[str]) -> str:
     """The text of impacts.md."""
-    head = "| twin, impacts | fits | median standard errors | inside 95 % | within 3 errors | largest [errors] "
+    head = "| motion, impacts | fits | median standard errors | inside 95 % | within 3 errors | largest [errors] "
     text = [
         "# Impacts by schedule",
         "",
         *(__doc__ or "").split("\n\n", 1)[1].strip().split("\n"),
-        "True values: e = 0.8 and b = 0.004 N m s of the pendulum, e = 0.6 and μ = 0.12 of the bar.",
+        ("The true values are e = 0.8 and b = 0.004 N m s for the pendulum, and e = 0.6 and μ = 0.12 for the bar."),
         "",
-        f"{head}| failed, or told wrong | CPU [s] |",
+        f"{head}| failed, or warned wrongly | CPU [s] |",
         "|---|---|---|---|---|---|---|---|",
         *rows,
         "",
-        f"Pooled, {total}.",
+        f"{total}.",
         "",
-        "Impacts that schedules leave out:",
+        "If the schedule lacks an impact, the fit prints these warnings:",
         "",
         *missed,
         "",
@@ -149,6 +150,6 @@ if __name__ == "__main__":
         line, z = row(f"throws, {n}", (bar(list(islice(source, n))) for _ in iter(int, 1)), BAR)
         lines, scores = (*lines, line), (*scores, z)
     pooled = np.abs(np.concatenate([z.ravel() for z in scores]))
-    total = f"{100 * np.mean(pooled < 1.96):.0f} % of {len(pooled)} intervals of 95 % cover"
+    total = f"Of all {len(pooled)} intervals of 95 %, {100 * np.mean(pooled < 1.96):.0f} % contain the true value"
     print(total)
     (HERE / "impacts.md").write_text(page(list(lines), total, missed), encoding="utf-8")

@@ -87,11 +87,13 @@ def main() -> None:
 
 TEXT = f"""# Mechanisms with loops, gears and wheels
 
-Twins integrated by Lagrange's equations in coordinates of their own (`tests/lagrange.py`, DOP853 at 1e-10), seen every
-{1e3 * STEP:g} ms for {DURATION:g} s with noise of 0.5 mm or mrad, and fitted with `Variational()`, noise estimated,
-h = {STEP:g} s, guesses 40 % off. Errors of the first seed; where there are several, how many of them lie inside their
-interval of 95 %. Seconds are those of a solve on one core of two.
-The motion of these twins has no disturbance; standard errors allow for one.
+The synthetic data are integrations of Lagrange's equations in minimal coordinates (`tests/lagrange.py`,
+DOP8{1e3 * STEP:g}3 at 1e-10), sampled every 5 ms for {DURATION:g} s with noise of 0.5 mm or 0.5 mrad. The fits use
+`Variational()`, estimated noise, h = {STEP:g} s and initial values that are wrong by 40 %. The table shows the errors
+of the first seed. If there are several seeds, it shows how many errors are inside the 95 % interval. The times are
+those of
+one `solve` on one core of two. The synthetic data have no process noise, but the standard errors allow for process
+noise.
 """
 
 if __name__ == "__main__":

@@ -18,10 +18,11 @@ PROBLEMS = HERE.parent / "problems"
 LAWS = ("viscous", "dry", "stribeck", "drag")
 INTRO = """# Friction laws of three measured pendulums
 
-As Tables 2 and 3 of the paper, with the noise estimated: every law is fitted to each recording by itself (the lower
-tables) and to all of them together (k parameters, sizes of noise among them; AIC = −2 log L + 2k). CV is the mean
-−2 log L of the recordings that it was not fitted to, states and noise estimated again. m g l/(J + m l²) is that of
-each recording, with its standard error. Made by `python results/releases.py`."""
+This page repeats Tables 2 and 3 of the paper, with estimated noise. Each friction law is fitted to each recording
+separately (lower tables), and to all recordings together. The number k counts the parameters, including noise levels;
+AIC = −2 log L + 2k. CV is the mean −2 log L of the recordings that were not fitted, with states and noise estimated
+again. The tables also show m g l/(J + m l²) of each recording, with its standard error. The command `python
+results/releases.py` writes this page."""
 
 
 @dataclass(frozen=True)

@@ -56,10 +56,12 @@ def main() -> None:
 
 INTRO = """# Riccati recursion
 
-How steps of an estimation are found by a Riccati recursion (backend `"riccati"`; Martinez, Tonneau and Mastalli,
-*System Identification under Constraints and Disturbance*, section VIII). Made by `python results/riccati.py`. Motions
-are simulated with disturbances and noise, and the inertias of one or two bodies, ten numbers each, are unknown beside
-all states; feet stand on points. Iterations of forward and inverse dynamics of these are in [bayesian.md](bayesian.md).
+This page compares the Riccati recursion for the steps of an estimation (backend `"riccati"`) with other solvers. The
+recursion is that of section VIII of Martinez, Tonneau and Mastalli, *System Identification under Constraints and
+Disturbance*. The command `python results/riccati.py` writes this page. The motions are simulated with process noise and
+measurement noise. The unknowns are all states and the ten inertial parameters of one or two bodies; the feet are fixed
+points on the ground. The page [bayesian.md](bayesian.md) lists the iterations of forward and inverse dynamics for these
+problems.
 """
 
 
@@ -172,8 +174,9 @@ def equality(robots: dict[str, Robot]) -> str:
             print(*rows[-1], flush=True, file=sys.stderr)
     return f"""## Against a sparse optimality system
 
-Linearized at the start: V_θθ at the first step, over the roots of its diagonal, and the states' step, against SuperLU
-on the whole optimality system (with two refinements). The largest differences:
+The problems are linearized at the start. The first table compares V_θθ of the first step (scaled by the roots of its
+diagonal) and the step of the states with SuperLU, which solves the whole optimality system with two refinements. The
+largest differences are:
 
 {table(["robot", "dynamics", "V_θθ", "step"], rows)}
 """
@@ -332,8 +335,9 @@ def iterations(one: Robot) -> str:
         print(*whole[-1], flush=True, file=sys.stderr)
     return f"""## Time of an iteration
 
-{one.name}, {linear.steps} stages of {linear.tangent} unknowns and {sum(r.matrix.shape[2] for r in linear.hard)} hard
-rows, {linear.parameters} parameters. Factorization and step alone:
+The third table is for the {one.name} with {linear.steps} stages of {linear.tangent} unknowns and
+{sum(r.matrix.shape[2] for r in linear.hard)} equality constraints, and {linear.parameters} parameters. The times are
+those of factorization and step alone:
 
 {table(["by", "ms", "ratio"], rows)}
 

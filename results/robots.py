@@ -86,8 +86,8 @@ def main() -> None:
 
 INTRO = """# From a robot's file to an identified robot
 
-URDF and MJCF files are read, fitted and written back (`spookid.robots`, `spookid new`, `spookid export`). This page is
-made by `python results/robots.py`.
+This page tests reading, fitting and writing of URDF and MJCF files (`spookid.robots`, `spookid new`, `spookid export`).
+The command `python results/robots.py` writes this page.
 """
 
 
@@ -129,13 +129,14 @@ def same_mechanics() -> str:
             refused[path] = str(error).replace(f"{path.parent}{os.sep}", "")
     rows = [[f"`{path.name}`", f"{reason}"] for path, reason in refused.items()]
     largest = max(found, key=lambda path: found[path][0])
-    return f"""## The same mechanics
+    return f"""## Comparison with Pinocchio
 
-Of {len(found) + len(refused)} URDF files of the package example-robot-data {len(found)} are read as they are, up to
-{max(n for _, n in found.values())} coordinates: inverse dynamics at random states differ from Pinocchio's by
-{found[largest][0]:.1e} of the largest effort at most (`{largest.name}`). The others are refused:
+spookid reads {len(found)} of the {len(found) + len(refused)} URDF files of the package example-robot-data without
+changes, with up to {max(n for _, n in found.values())} coordinates. Inverse dynamics at random states differ from
+Pinocchio's by at most {found[largest][0]:.1e} of the largest torque (`{largest.name}`). spookid refuses the other ten
+files:
 
-{table(["file", "why"], rows)}
+{table(["file", "reason"], rows)}
 """
 
 
@@ -174,16 +175,17 @@ def twins(place: Path) -> str:
         "robot",
         "joints",
         "",
-        "file read again against the solution",
-        "torques of the file as it was",
+        "difference between new file and solution",
+        "torque errors of the original file",
     ]
-    return f"""## Twins
+    return f"""## Synthetic data
 
-The truth is the robot of a file with inertias, friction and armatures changed at random; its positions (1e-5 rad) and
-torques (1 % of their rms) along Fourier trajectories of 6 s are the log. `spookid new`, `spookid solve`,
-`spookid export`, and the new file is read again: masses, first moments and inertias about the links' origins are those
-of the solution to rounding. Torques are those of an unseen trajectory, as share of their standard deviation, in the
-median of the joints and at the worst; armatures, which a URDF cannot hold, are taken from the JSON beside it.
+The true robot has the file's inertias, friction and armatures, changed at random. The log contains its positions (noise
+1e-5 rad) and torques (noise 1 % of their rms) along Fourier trajectories of 6 s. `spookid new`, `spookid solve` and
+`spookid export` run on this log. If the new file is read again, masses, first moments and inertias about the origins of
+the links equal those of the solution up to rounding. The table shows torque errors on a trajectory that was not fitted,
+as a fraction of the torque's standard deviation: the median over the joints and the largest value. The armatures, which
+a URDF file cannot contain, are taken from the JSON file.
 
 {table([*heads, "of the new file"], rows)}
 """
@@ -311,10 +313,11 @@ def loops(place: Path) -> str:
         rows.append([name, solution.status.value, f"{float(own.mass):g}", cells[0], "0.01", cells[1], f"{off:.0e}"])
     return f"""## Loops
 
-MJCF files with a loop that `connect` or `weld` closes swing freely for 2 s; the angle of one joint is seen (0.1 mrad).
-Unknown are the mass of the last body and the damping at the first joint, 20 % and 100 % off at first.
+The mechanisms of MJCF files with a loop (`connect` or `weld`) swing freely for 2 s; the angle of one joint is measured
+(noise 0.1 mrad). The unknown parameters are the mass of the last body and the damping of the first joint, with initial
+values wrong by 20 % and 100 %.
 
-{table(["mechanism", "", "mass", "found [kg]", "damping", "found [N m s]", "file read again"], rows)}
+{table(["mechanism", "", "mass", "estimate [kg]", "damping", "estimate [N m s]", "file read again"], rows)}
 """
 
 
@@ -343,9 +346,9 @@ def arm(place: Path) -> str:
     joints = [f"joint {i}" for i in range(1, 7)]
     return f"""## UR10e by commands
 
-`spookid new ur10e.urdf log.csv --out ur10e.py`, `spookid solve ur10e.py` ({solution.status.value} in
-{solution.iterations} iterations), `spookid export`. Whole commands, figures drawn; the machine had {os.cpu_count()}
-processors and a load of {load_before:.1f} beside them:
+The commands are `spookid new ur10e.urdf log.csv --out ur10e.py`, `spookid solve ur10e.py` ({solution.status.value} in
+{solution.iterations} iterations) and `spookid export`. The table shows times of whole commands,
+figures included. The machine had {os.cpu_count()} processors and a load of {load_before:.1f} from other programs:
 
 {
         table(
@@ -357,16 +360,17 @@ processors and a load of {load_before:.1f} beside them:
         )
     }
 
-The log is `{FITTED}`, positions and currents; gains are unknown. The file before and after stands
-beside `{UNSEEN}`, which no estimate has seen, by `robot.compare` as in `spookid report`.
-Torques, measured (current, gain and offset) less predicted, low-passed at {compared.cutoff:g} Hz, root mean square as
-share of the standard deviation in per cent:
+The log is `{FITTED}`, with positions and currents; the motor gains are unknown. The robot files before and after the
+fit are compared with `{UNSEEN}`, which was not fitted, by `robot.compare`, as in `spookid report`. The table shows the
+rms of measured torques (current times gain plus offset) minus predicted torques, low-pass filtered at
+{compared.cutoff:g} Hz, in per cent of the standard deviation:
 
 {table(["inverse dynamics of", *joints], torque_rows)}
 
-What a URDF holds is bodies, damping and friction; armatures (up to {armature(solution):.1f} kg m²) stand in the JSON.
-MuJoCo, started on each second of the same log where the arm was and driven by the measured torques, is off over that
-second by (root mean square over {len(compared.windows)} windows, degrees):
+A URDF file contains only bodies, damping and friction; the JSON file contains the armatures (up to
+{armature(solution):.1f} kg m²). MuJoCo starts at the measured state of each second of the same log, driven by the
+measured torques. The table shows the angle error over this second (root mean square over {len(compared.windows)}
+windows, degrees):
 
 {table(["replay of", *joints], replay_rows)}
 
@@ -403,16 +407,16 @@ def carried(place: Path) -> str:
         one.to_csv(place / f"run_{i}.csv")
     rows = [carried_along(place, runs, 0, None)]
     rows += [carried_along(place, runs, *pair) for pair in ((1, None), (2, None), (2, 1), (1, 2), (3, None), (3, 0))]
-    heads = ["along", "calibrated by", "mass [kg]", "off by", "the arm's share of the variance", "centre in tool0 [m]"]
-    return f"""## What the UR10e carries
+    heads = ["along", "calibrated by", "mass [kg]", "error", "the arm's share of the variance", "centre in tool0 [m]"]
+    return f"""## Payload of the UR10e
 
-`spookid payload ur10e RUN --body tool0` with the results above; the published mass is {MASS} kg. Gains are those that
-the fit found, with no number from a data sheet: rough masses of the URDF alone tell their scale. A calibration is
-`--known-mass {MASS}` along another part of the loaded run.
+The command `spookid payload ur10e RUN --body tool0` uses the results above; the published mass of the load is {MASS}
+kg. The gains are those of the fit, without values from a data sheet: only the rough masses of the URDF file determine
+their scale. A calibration is `--known-mass {MASS}` with another part of the run with the load.
 
 {table([*heads, "s"], rows)}
 
-"s" is the time of one core from the loaded problem, results and log to the answer.
+The column "s" is the CPU time from the loaded problem, results and log to the estimate.
 """
 
 
@@ -462,7 +466,7 @@ def consistent(path: Path) -> str:
         moments = np.linalg.eigvalsh(inertia.inertia)
         left.append((moments[0] + moments[1] - moments[2]) / moments[2])
     mujoco.MjModel.from_xml_path(str(path))
-    return f"the smaller moments exceed the largest by {min(left):.1e} of it at least"
+    return f"the sum of the two smaller moments exceeds the largest by at least {min(left):.1e} of it"
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

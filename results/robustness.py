@@ -1,4 +1,5 @@
-"""Starts far off, gaps, missing samples and outliers on twins whose truth is known: `python results/robustness.py`.
+"""Poor initial values, gaps, missing samples and outliers on twins whose truth is known: `python
+results/robustness.py`.
 
 Writes robustness.md, row by row as it is measured: 200 starts of each mechanism and 20 twins of each row take an hour.
 `--starts`, `--twins` and `--spoiled` count starts, twins with gaps and twins with outliers; `--kept rows.json` keeps
@@ -215,34 +216,38 @@ def outlier_row(twins: int) -> str:
     return f"| {twins} | {made} | {named} | {wrong} | {inside} of {total} ({100 * inside / total:.1f} %) | {bounds} |"
 
 
-INTRO = """# Starts far off, gaps, missing samples and outliers
+INTRO = """# Poor initial values, gaps, missing samples and outliers
 
-On twins with noise in the motion and in the sensors, at default settings. Made by `python results/robustness.py`.
+This page tests fits with default settings on synthetic data with process noise and measurement noise. The command
+`python results/robustness.py` writes this page.
 
 ## Starts
 
-Guesses drawn log-uniformly within a decade to either side of the declared ones (`problem.solve(starts=...)`). How many
-ended at the best minimum, how the others ended, whether the answer is within 4 standard errors of the truth in every
-parameter, and seconds of one processor a start.
+The initial values are drawn log-uniformly within a decade above and below the declared initial values
+(`problem.solve(starts=...)`). The table shows how many fits ended at the best minimum, and how the others ended. It
+also shows whether every parameter of the result is within 4 standard errors of the true value, and the CPU time per
+start in seconds.
 
-| mechanism | starts | at the best minimum | others | right | CPU s | what they say |
+| mechanism | starts | at the best minimum | others | right | CPU s | messages |
 |---|---|---|---|---|---|---|"""
 GAPS = """
 ## Gaps and missing samples
 
-A Furuta pendulum released near its upright position, 10 s, 200 samples a second; guesses within a decade of the truth,
-a gap in both angles at a random time. Right: converged, and every estimate within 4 standard errors of the truth. Told:
-not right, and the answer says so first. Silent: neither.
+The data are a Furuta pendulum released near its upright position, 10 s with 200 samples per second. The initial values
+are within a decade of the true values, and both angles have a gap at a random time. "Right": the fit converged, and
+every estimate is within 4 standard errors of the true value. "Warned": the fit is not right, and the result begins with
+a warning. "Silent": the fit is not right, and there is no warning.
 
-| | twins | right | told | silent |
+| | recordings | right | warned | silent |
 |---|---|---|---|---|"""
 OUTLIERS = """
 ## Outliers
 
-The same pendulum, 5 s, the declared guesses, 1 % of the samples of each angle off by 1 rad to either side: how many
-were named, how many others were, how often intervals of 95 % hold the truth, and how many estimates stand at a bound.
+The data are the same pendulum for 5 s, with the declared initial values; 1 % of the samples of each angle have errors
+of ±1 rad. The table shows how many of these outliers, and how many other samples, were named. It also shows how often
+95 % intervals contain the true value, and how many estimates are at a bound.
 
-| twins | outliers | of these named | others named | intervals that hold | at a bound |
+| recordings | outliers | of these named | others named | intervals with the true value | at a bound |
 |---|---|---|---|---|---|"""
 
 

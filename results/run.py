@@ -59,6 +59,7 @@ class Page:
 
 PAGES = (
     Page(("emps.md",), "results/emps.py", 0.5, data=True),
+    Page(("furuta_full.md",), "results/furuta_full.py", 0.5, data=True),
     Page(("bayesian_measured.md",), "results/bayesian_measured.py", 1, data=True),
     Page(("ur10e.md",), "results/ur10e.py", 2, data=True),
     Page(("clocks.md",), "results/clocks.py", 2, data=True),

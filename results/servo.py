@@ -49,7 +49,7 @@ Q_e = Parameter("Q_e", 1.5, lower=0, upper=20, unit="1/(N m)", note="friction pe
 R_s = Parameter("R_s", 0.5, lower=0, upper=20, unit="ohm", note="source resistance of the supply")
 AT_REST = 7.3  # V, the supply without load
 MASS, LENGTH = 0.49, 0.1  # kg, m
-ANCHORS = {"published M1": 58, "published M6": 38, "own least squares, M1 with delay": 45, "M6 with delay": 24.5}
+ANCHORS = {"published M1": 58, "published M6": 38, "least squares, M1 with delay": 45, "M6 with delay": 24.5}
 
 
 def friction(law: str) -> list[Load]:
@@ -140,10 +140,13 @@ def sagging(recordings: list[Recording], names: list[str]) -> list[str]:
     return [
         "## What limits the error",
         "",
-        f"The voltage under load does. M3 with a constant supply of {AT_REST} V behind a source resistance has one",
-        "parameter more, and takes no measured voltage. The data do not separate a resistance of the supply from one",
-        "of the driver. This extension was the best of some twenty that were tried on these recordings, so that the",
-        "error is that of a chosen model; no recording was left out. Errors in mrad:",
+        (
+            f"The voltage under load changes the errors. M3 with a constant supply of {AT_REST} V behind a source "
+            "resistance has one"
+        ),
+        "parameter more, and uses no measured voltage. The data do not separate the resistance of the supply from that",
+        "of the driver. This variant was the best of about twenty variants tested on these recordings, without",
+        ("cross-validation. Its error is therefore that of a selected model. The errors of this variant in mrad are:"),
         "",
         *table({"M3, source resistance": found}, names),
         "",
@@ -159,29 +162,35 @@ def main(laws: list[str]) -> None:
     columns = {}
     for rung in found.rungs:
         columns[rung.name] = [1e3 * rung.fitted[one.name] for one in every]
-        columns[f"{rung.name}, left out"] = [1e3 * rung.left_out[one.name] for one in every]
+        columns[f"{rung.name}, not fitted"] = [1e3 * rung.left_out[one.name] for one in every]
     first = found.rungs[0].solution
     replays = np.array([replayed(first, one) for one in every]).T.tolist()
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True).stdout
     lines = [
         "# A servo from commands and positions",
         "",
-        "A Dynamixel XL330 lifts a known load; its torque is not measured. The fit uses commands, positions and the",
-        "supply voltage of eight recordings, with deterministic dynamics. The table has the mean absolute error of",
-        "free simulations of whole recordings, in mrad. M1 has Coulomb and viscous friction, M3 friction that grows",
-        "with the effort of the gears: [laws](../docs/howto/servos.md).",
+        (
+            "A servo Dynamixel XL330 lifts a known load; its torque is not measured. The fit uses commands, "
+            "positions and the"
+        ),
+        "supply voltage of eight recordings, with deterministic dynamics. The table shows the mean absolute error of",
+        "simulations of whole recordings, in mrad. The model M1 has Coulomb and viscous friction; in M3 the friction",
+        "also grows with the torque of the gears: [friction laws](../docs/howto/servos.md).",
         "",
         *table(columns, names),
         "",
         *(f"- {step.verdict}" for step in found.steps),
         "",
-        "Others on the same recordings, as `shared/data/servo-xl330` has them:",
+        "Results of others on the same recordings, from `shared/data/servo-xl330`:",
         "",
         *(f"- {name}: {value} mrad" for name, value in ANCHORS.items()),
         "",
         "## Replay in MuJoCo",
         "",
-        "`robot.write` exports M1 as an actuator of MJCF, with the mean supply of each recording. Errors in mrad:",
+        (
+            "`robot.write` exports M1 as an MJCF actuator, with the mean supply voltage of each recording. The "
+            "errors of this variant in mrad are:"
+        ),
         "",
         *table({"spookid": replays[0], "MuJoCo": replays[1]}, names),
         "",
@@ -194,8 +203,15 @@ def main(laws: list[str]) -> None:
     for name, one in found.rungs[-1].solution.parameters.items():
         fits = (rung.solution.parameters for rung in found.rungs)
         lines.append(f"| {name} | {' | '.join(shown(e[name]) if name in e else '' for e in fits)} | {one.unit} |")
-    lines += ["", "The resistance and the torque constant scale with the load's mass, which is taken as known."]
-    lines += ["", f"Made by `python results/servo.py` at commit {commit.strip()}, spookid {spookid.__version__}."]
+    lines += [
+        "",
+        ("The resistance and the torque constant are proportional to the mass of the load, which is assumed known."),
+    ]
+    lines += [
+        "",
+        f"The command `python results/servo.py` wrote this page at commit {commit.strip()}, spookid",
+        f"{spookid.__version__}.",
+    ]
     (HERE / "servo.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

@@ -89,14 +89,20 @@ def covered(limit: float, seeds: int) -> list[str]:
             distances[name].append((one.estimate - value) / one.std_err)
             errors[name].append(one.std_err)
         print(seed, solution.status.value, {n: round(d[-1], 2) for n, d in distances.items()}, flush=True)
-    lines = ["| parameter | truth | unit | mean std. error | 95 % intervals that cover | RMS of z | largest z |"]
+    lines = [
+        "| parameter | truth | unit | mean std. error | 95 % intervals with the true value | RMS of z | largest z |"
+    ]
     lines += ["|---|---:|---|---:|---:|---:|---:|"]
     every = np.array(list(distances.values()))
     for name, z in zip(TRUTH, every, strict=True):
         share, rms, most = 100 * np.mean(np.abs(z) < 1.96), np.sqrt(np.mean(z**2)), np.abs(z).max()
         numbers = f"{np.mean(errors[name]):.2g} | {share:.0f} % | {rms:.2f} | {most:.1f}"
         lines.append(f"| {name} | {TRUTH[name]:g} | {UNITS[name]} | {numbers} |")
-    return [*lines, "", f"All together: {100 * np.mean(np.abs(every) < 1.96):.1f} % of {every.size} intervals cover."]
+    return [
+        *lines,
+        "",
+        (f"Of all {every.size} intervals of 95 %, {100 * np.mean(np.abs(every) < 1.96):.1f} % contain the true value."),
+    ]
 
 
 def main(seeds: int) -> None:
@@ -104,16 +110,30 @@ def main(seeds: int) -> None:
     lines = [
         "# Coverage of a servo's parameters",
         "",
-        f"MuJoCo {mujoco.__version__} makes {seeds} logs of an arm with a `position` actuator, each with other",
-        "commands and noise. The fit sees commands and positions, from initial values that are off by 40 %. z is an",
-        "estimate less the truth over its standard error.",
+        f"MuJoCo {mujoco.__version__} simulates {seeds} logs of an arm with a `position` actuator, each with different",
+        "commands and noise. The fit uses commands and positions, and starts from initial values that are wrong by",
+        "40 %. The statistic z is the estimate minus the true value, divided by the standard error.",
         "",
-        f"MuJoCo takes steps of {STEP:g} s. Its implicit integration adds half a step times the damping to the",
-        "inertia. With steps of 0.1 ms that would be more than a standard error of the armature.",
+        f"MuJoCo uses steps of {STEP:g} s. MuJoCo's implicit integration effectively adds half a step",
+        "times the damping to",
+        "the inertia. With steps of 0.1 ms, this error would exceed one standard error of the armature.",
     ]
     for title, limit in LIMITS.items():
-        lines += ["", f"## {title}", "", f"The drive has a limit of {limit:g} N m.", "", *covered(limit, seeds)]
-    lines += ["", f"Made by `python results/servo_twins.py` at commit {commit.strip()}, spookid {spookid.__version__}."]
+        lines += [
+            "",
+            f"## {title}",
+            "",
+            f"In the first test, the torque limit of the drive is {limit:g} N m.",
+            "",
+            *covered(limit, seeds),
+        ]
+    lines += [
+        "",
+        (
+            f"The command `python results/servo_twins.py` wrote this page at commit {commit.strip()}, "
+            f"spookid {spookid.__version__}."
+        ),
+    ]
     (HERE / "servo_twins.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

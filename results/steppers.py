@@ -140,13 +140,16 @@ def picture(found: dict[str, np.ndarray]) -> Figure:
 if __name__ == "__main__":
     result = errors(recording())
     intro = (
-        "# Estimates against the time step\n\n"
-        "Relative errors of four parameters of a Furuta pendulum, from exact continuous-time motion with 0.001 rad of\n"
-        "noise on two angles, in brackets what the solution says that its step adds (`step_error`; none with lifted\n"
-        "multipliers and for parameters at a bound, at which the others are told). With noise estimated estimates are\n"
-        "extrapolated to continuous time; there it is what the step would have added. That hinges of Spook are soft\n"
-        "and those of the data are not is no matter of the step: at J_Byy it makes some -2 %. This page is made by\n"
-        "`python results/steppers.py`.\n\n"
+        "# Estimates against the time step\n"
+        "\n"
+        "The table shows relative errors of four parameters of a Furuta pendulum. The data are an exact "
+        "continuous-time motion with 0.001 rad of noise on two angles. In brackets is the discretization "
+        "bias that the solution reports (`step_error`); it is missing with lifted multipliers and for "
+        "parameters at a bound. With estimated noise, the estimates are extrapolated to step zero, and "
+        "the number in brackets is the removed bias. The model with Spook has compliant hinges, and the "
+        "data have rigid hinges. This model error does not depend on the step; for J_Byy it is about -2 "
+        "%. The command `python results/steppers.py` writes this page.\n"
+        "\n"
     )
     (HERE / "steppers.md").write_text(intro + table(result) + "\n\n![errors](steppers.png)\n", encoding="utf-8")
     picture(result).savefig(HERE / "steppers.png")

@@ -306,7 +306,10 @@ def page(fit: Solution, errors: dict[str, np.ndarray], swing: str, legged: Solut
 
 
 def _table(rows: list[tuple[str, float, Any]]) -> str:
-    lines = ["| parameter | true | estimate | standard error | apart, in errors |", "|---|---|---|---|---|"]
+    lines = [
+        "| parameter | true | estimate | standard error | difference, in standard errors |",
+        "|---|---|---|---|---|",
+    ]
     for name, true, found in rows:
         apart = (found.estimate - true) / found.std_err
         lines.append(f"| {name} | {true:g} | {found.estimate:.5g} | {found.std_err:.2g} | {apart:+.1f} |")
@@ -315,47 +318,51 @@ def _table(rows: list[tuple[str, float, Any]]) -> str:
 
 PAGE = """# Friction and rotors behind linkages
 
-Twins beside figures 7, 8, 13, 14 and 15 of Martinez, Tonneau and Mastalli, *System identification under constraints and
-disturbance*; `python results/transmissions.py` makes the page and its figures. All data are simulated here.
+This page repeats figures 7, 8, 13, 14 and 15 of Martinez, Tonneau and Mastalli, *System identification under
+constraints and disturbance*, with synthetic data. The command `python results/transmissions.py` writes the page and its
+figures. All data on this page are simulated.
 
-## The law of friction (its Fig. 7)
+## The law of friction (Fig. 7)
 
-`ContinuousFriction`, equation (56) with γ₂ ≥ γ₁, each part at several widths.
+The figure shows `ContinuousFriction`, equation (56) of the paper with γ₂ ≥ γ₁, each part for several widths.
 
 ![law](transmissions_friction.png)
 
-## A four-bar at the knee (its Fig. 13)
+## A four-bar at the knee (Fig. 13)
 
-The knee's motor drives a crank on the thigh, and a rod the shank. {swing}
-Friction of the motor is another one at the knee: J τ(J s) of its rate s.
+The motor of the knee drives a crank on the thigh, and a rod connects the crank with the shank. {swing} Friction of the
+motor acts at the knee as J τ(J s), with the transmission ratio J and the knee rate s.
 
 ![four-bar](transmissions_fourbar.png)
 
-## Torques that models predict (its Fig. 14 and 15)
+## Torques that models predict (Fig. 14 and 15)
 
-Motors' torques and all angles are measured for 3 s, with noise of 0.03 N m and 0.02 mrad; the table has the rms of
-measured less predicted torque on another recording [N m at the motor]. *Nominal*: no friction, no rotors, the knee
-driven by the linkage's mean ratio. *Without the linkage* has this ratio too, its friction and inertias fitted.
+Motor torques and all angles are measured for 3 s, with noise of 0.03 N m and 0.02 mrad. The table shows the rms of
+measured minus predicted torque on another recording [N m at the motor]. The model *nominal* has no friction and no
+rotors, and drives the knee by the linkage's mean ratio. The model *without the linkage* also has this mean ratio, with
+fitted friction and inertias.
 
 {torques}
 
 ![torques](transmissions_torques.png)
 
-At the knee the error falls as in the paper, and without the linkage it is largest where its ratio is far from the mean.
-What is left at the hip is the encoders' noise, differentiated: the true values leave as much. What the fit with the
-linkage found is below. Friction of the passive joints goes with that of the motor in one sum, but for how the ratio
-varies: it is not told apart from one recording, and the errors say so.
-The errors of the hip's own are far wider than these estimates are off; why is not known yet.
+The torque error at the knee falls as in the paper. Without the linkage, the error is largest where the transmission
+ratio is far from its mean. The remaining torque error at the hip is due to the encoder noise, which is differentiated:
+the true parameters give the same error. The next table shows the estimates of the fit with the linkage. Friction of the
+passive joints and of the motor act as one sum, except for the variation of the transmission ratio. One recording does
+not separate them, and the standard errors show this. The standard errors of the hip's friction are far larger than the
+errors of these estimates; the cause is not known.
 
 {fit}
 
 ![friction](transmissions_joints.png)
 
-## Three linkages in series (its Fig. 4 and 8)
+## Three linkages in series (Fig. 4 and 8)
 
-A leg whose hip, knee and ankle are each driven through a four-bar from the link above (`tests/legs.py`): nine bodies,
-twelve hinges, three loops. Torques are known, joints and motors have encoders with 0.01 mrad of noise; 1 s in steps of
-5 ms. Estimated are the rotor, damping and Coulomb friction at each motor, from guesses 50 % too high.
+The last example is a leg whose hip, knee and ankle are each driven through a four-bar linkage from the link above
+(`tests/legs.py`): nine bodies, twelve hinges, three loops. The torques are known, and joints and motors have encoders
+with 0.01 mrad of noise; the recording has 1 s in steps of 5 ms. The fit estimates rotor inertia, damping and Coulomb
+friction of each motor, from initial values that are 50 % too high.
 
 {leg}
 """
@@ -383,7 +390,10 @@ def main() -> None:
     model = legs.leg(values)
     problem = Problem("leg", model, observations=legs.sensors(model), step=0.005, step_correction=False)
     legged = problem.solve(recordings=[legs.recording(problem, legs.TRUTH, 1.0, 1e-5)], estimator="noise")
-    swing = f"Along the motion dθ(motor)/dθ(knee) is between {ratios.min():.2f} and {ratios.max():.2f}."
+    swing = (
+        f"Along the motion, the transmission ratio dθ(motor)/dθ(knee) is between {ratios.min():.2f} and "
+        f"{ratios.max():.2f}."
+    )
     (HERE / "transmissions.md").write_text(page(fit, errors, swing, legged), encoding="utf-8")
 
 

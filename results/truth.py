@@ -42,18 +42,18 @@ from spookid.statistics.weak_directions import UNSEEN
 
 HERE = Path(__file__).parent
 PROBLEMS = HERE.parent / "problems"
-DISTURBANCES = {"none": 0.0, "hardly seen": 1e-5, "seen": 1e-4, "dominant": 3e-3}
+DISTURBANCES = {"none": 0.0, "weakly identifiable": 1e-5, "identifiable": 1e-4, "dominant": 3e-3}
 """Of every hinge [N m/√Hz]."""
 PARTS = ("measured", "weight", "coverage", "continuous", "misfit", "prior", "time")
 SEEDED = ("coverage", "continuous", "misfit")
 """Parts that are drawn again and again."""
 EMPS = {"M": 95.11, "F_v": 203.5, "F_c": 20.39, "offset": -3.165}
 """Published by least squares [kg, N s/m, N, N]."""
-_ODRIVE = """\
-These disagree by more than their errors, and the fits that converge say that their residuals are not noise: outliers
-of both encoders, an offset of alpha, a constant torque in the axle, dry friction of another kind in the pin. The model
-lacks them. A step holds one voltage, which tells the gain K from dry friction only while the axle turns back; sine_1V
-ends at the iteration limit, with sensors that it finds free of noise."""
+_ODRIVE = r"""\ These recordings disagree by more than their standard errors. The converged fits report that their
+residuals are not white noise: outliers of both encoders, an offset of alpha, a constant torque in the axle, and another
+kind of dry friction in the pin. The model does not contain these effects. A recording with voltage steps has one
+voltage, which separates the gain K from dry friction only while the axle turns back. The fit of sine_1V ends at the
+iteration limit, with sensor noise estimated as zero."""
 
 
 def emps(step: float, start: float) -> Problem:
@@ -104,7 +104,13 @@ def _releases() -> Iterator[str]:
             rows.append([name, found.choice.estimator, a, _value(found, "b"), *ending])
     header = ["release, friction", "estimator", "a [1/s²]", "b [N m s]", "noise", "status", "time"]
     yield from _table(header, rows)
-    yield from ('The first of each pair has estimator="noise", the second is what a default solve chooses.', "")
+    yield from (
+        (
+            'In each pair of columns, the first has estimator="noise", and the second has the estimator '
+            "of a default solve."
+        ),
+        "",
+    )
 
 
 def _devices() -> Iterator[str]:
@@ -132,7 +138,7 @@ def weights() -> Iterator[str]:
     """Lines on what a given state weight makes of measured devices."""
     yield "## The same with a given state weight κ"
     yield ""
-    yield "M of EMPS at 1 ms, a of the first release with viscous friction."
+    yield "The table shows M of EMPS at 1 ms, and a of the first release with viscous friction."
     yield ""
     positioning = emps(0.001, 50.0)
     release = load_problem(f"{PROBLEMS / 'pendulum_free_swing.py'}::01_viscous")
@@ -165,12 +171,15 @@ def _frequency(found: Solution) -> tuple[float, float]:
 
 
 def coverage(seeds: int) -> Iterator[str]:
-    """Lines on intervals of 95 % that hold the truth."""
-    yield f"## Intervals of 95 % that hold the truth, {seeds} draws each, in %"
+    """Lines on intervals of 95 % that contain the true value."""
+    yield f"## 95 % intervals that contain the true value, {seeds} draws each, in %"
     yield ""
-    yield "Disturbances of every hinge: " + ", ".join(f"{k} {v:g}" for k, v in DISTURBANCES.items()) + " N m/√Hz;"
-    yield "sensors 1 mrad. Parameters that carry an error are pooled; beside it the root mean square of error over"
-    yield "standard error."
+    yield (
+        "The process noise of every hinge is: " + ", ".join(f"{k} {v:g}" for k, v in DISTURBANCES.items()) + " N m/√Hz."
+    )
+    yield "The sensor noise is 1 mrad. All parameters with a standard error are pooled; the next column"
+    yield "shows the root mean"
+    yield "square of error divided by standard error."
     yield ""
     settings: list[tuple[str, Callable[[], Twin]]] = []
     for step in (0.01, 0.005):
@@ -218,7 +227,9 @@ def prior() -> Iterator[str]:
             weak = [_weak(s) for s in (a_priori(assemble(problem)).sensitivities, found.sensitivities)]
             rows.append(["0.2 ± 0.02" if known else "none", f"{disturbance:g}", *values, *weak])
     truth = [f"{name} = {value:g}" for name, value in free_scale(True).truth.items()]
-    yield from _table(["prior of m", "disturbance", *truth, "unseen before the solve", "after it"], rows)
+    yield from _table(
+        ["prior of m", "process noise", *truth, "unidentifiable before the solve", "after the solve"], rows
+    )
 
 
 def _weak(known: Sensitivities) -> str:
@@ -235,12 +246,13 @@ def times() -> Iterator[str]:
     weighted = problem.with_(state_weight=1e6, step_correction=False)
     weighted.solve()
     loop = min(weighted.solve().times.solve for _ in range(5))
-    for title, corrects in (("as it ships, estimates corrected for the step", True), ("one step", False)):
+    for title, corrects in (("as it ships, with the discretization bias removed", True), ("with one step", False)):
         default = problem.with_(step_correction=corrects)
         default.solve()
         whole = min(_timed(default)[1] for _ in range(5))
-        yield f"- `furuta_release`, {title}: {1000 * whole:.0f} ms in all, {whole / loop:.1f} loops at a given weight."
-    yield f"- Such a loop takes {1000 * loop:.0f} ms."
+        yield f"- A fit of `furuta_release` {title} takes {1000 * whole:.0f} ms, {whole / loop:.1f} times a"
+        yield "fit at a given weight."
+    yield f"- A fit at a given weight takes {1000 * loop:.0f} ms."
     yield ""
 
 
@@ -306,7 +318,7 @@ def main() -> None:
         print("\n".join(parts[given.only]()))
         return
     lines = [
-        "# Where the estimates are, and whether their errors are true",
+        "# Accuracy of estimates and standard errors",
         "",
         "Made by `python results/truth.py`.",
         "",

@@ -2,7 +2,7 @@
 
 The data come from an independent integrator (`continuous_twins.py`), sampled every 10 ms for 10 s. Without noise every
 parameter is to be within 0.1 % (inertias; 0.3 % with dry friction) or 1 % (friction, gains); with noise of 1 mrad the
-intervals of 95 % are to hold the truth in 90 to 99 %. Tables go to the terminal as they are found, and to FILE.
+intervals of 95 % are to contain the true value in 90 to 99 %. Tables go to the terminal as they are found, and to FILE.
 """
 
 import argparse
@@ -25,7 +25,10 @@ def exactness(cases: Sequence[Case]) -> Iterator[str]:
     """Lines on the errors of each parameter without noise, at steps of h, h/2, h/4 and corrected."""
     yield f"## Without noise ({FAINT:g} rad): error of each parameter [%]"
     yield ""
-    yield "Plain fits take steps of 10, 5 and 2.5 ms, each with noise of its own; corrected is `step_correction=True`."
+    yield (
+        "Fits without correction use steps of 10, 5 and 2.5 ms, each with different noise; the corrected "
+        "fit uses `step_correction=True`."
+    )
     yield ""
     yield "| mechanism | parameter | 10 ms | 5 ms | 2.5 ms | corrected | standard error | to be within | status |"
     yield "|---|---|---|---|---|---|---|---|---|"
@@ -47,10 +50,11 @@ def inputs() -> Iterator[str]:
     """Lines on what a motor's input that is no command held between its samples makes of the estimates."""
     yield "## An input that is not held between its samples: errors without noise [%]"
     yield ""
-    yield "The motors feel smooth tones, of which the recording has samples. spookid holds each to the next, which is"
-    yield "late by half an interval; no smaller step takes that away."
+    yield "The motor torques are smooth tones, of which the recording has samples. spookid keeps each sample constant"
+    yield "until the next, so that the torque is late by half a sampling interval; a smaller step does not remove this"
+    yield "delay."
     yield ""
-    yield "| mechanism | samples every | corrected estimates | told |"
+    yield "| mechanism | samples every | corrected estimates | warnings |"
     yield "|---|---|---|---|"
     for make in (fourbar, arm):
         case = make(held=False)
@@ -63,14 +67,17 @@ def inputs() -> Iterator[str]:
 
 
 def coverage(cases: Sequence[Case], seeds: int) -> Iterator[str]:
-    """Lines on intervals of 95 % that hold the truth, and on the time that the correction takes."""
+    """Lines on intervals of 95 % that contain the true value, and on the time that the correction takes."""
     yield f"## With noise of 1 mrad: {seeds} draws of each mechanism"
     yield ""
-    yield "Intervals of 95 % that hold the truth, of all parameters that carry an error; root mean square of error over"
-    yield "standard error, of all and of each; draws that did not converge or were not corrected; the same without"
-    yield "correction; median times of the solver's loops, and of their ratio draw by draw."
+    yield "The table shows the fraction of 95 % intervals that contain the true value, for all parameters"
+    yield "with a standard"
+    yield "error. It also shows the root mean square of error divided by standard error, for all and for each, and the"
+    yield "draws that did not converge or were not corrected. The next columns show the same without"
+    yield "correction, then the"
+    yield "median times of the solver's loops and of their ratio for each draw."
     yield ""
-    head = ["mechanism", "hold the truth", "error / standard error", "of each parameter", "failed"]
+    head = ["mechanism", "contain the true value", "error / standard error", "of each parameter", "failed"]
     head += ["without correction", "corrected [ms]", "without [ms]", "ratio"]
     yield "| " + " | ".join(head) + " |"
     yield "|" + "---|" * len(head)

@@ -179,7 +179,7 @@ def warns(solution: Solution) -> bool:
 
 def table(seeds: int, only: Sequence[str]) -> Iterator[str]:
     """Lines of the table."""
-    yield "| mechanism | what the model lacks | named | any notice | converged | three errors off | of these warned |"
+    yield "| mechanism | missing effect | named | any warning | converged | three errors off | of these warned |"
     yield "|---|---|---|---|---|---|---|"
     for mechanism in MECHANISMS:
         for kind in (k for k in mechanism.kinds if not only or k in only):
@@ -197,7 +197,7 @@ def table(seeds: int, only: Sequence[str]) -> Iterator[str]:
 
 def part(seeds: int) -> Iterator[str]:
     """Lines of the table under their title."""
-    yield "## What is said of a model that lacks something"
+    yield "## Warnings for incomplete models"
     yield ""
     yield from table(seeds, ())
     yield ""

@@ -39,7 +39,7 @@ from spookid import (
 )
 
 PAGE = Path(__file__).parent / "truth.md"
-TITLE, FORCED = "## Right models, pooled", "## Right models with a random force, pooled"
+TITLE, FORCED = "## Correct models, pooled", "## Correct models with a random force, pooled"
 STEP, STIFFNESS = 0.01, 40.0
 CAR = {"m": 2.0, "b": 1.0}
 INERTIA, DAMPING = np.array([[0.02, 0.002, -0.003], [0.002, 0.03, 0.001], [-0.003, 0.001, 0.04]]), 0.01
@@ -171,17 +171,25 @@ def rows(draws: list[dict], title: str) -> Iterator[str]:
     yield title
     yield ""
     command = f"`python results/truth_pooled.py{flag}`"
-    yield f"{count} seeds, {len(draws)} fits with all defaults, by {command}. Models are right:"
-    yield "a warning is a false alarm, but for outliers and saturated samples, which are faults of the data."
-    yield "Rows of the mass on a spring share their random forces seed by seed: they are not independent."
+    yield f"This section has {count} seeds and {len(draws)} fits with all defaults, by {command}. The"
+    yield "models are correct,"
+    yield "so that a warning is a false alarm. Exceptions are outliers and saturated samples, which are"
+    yield "errors of the data."
+    yield "The rows of the mass on a spring are not independent: for each seed they share the random forces."
     if title == FORCED:
         chosen = [draw for draw in draws if draw["chosen"]]
         missed = sum(any(abs(z) > 1.96 for z in draw["z"].values()) for draw in chosen)
         alarms = sum(bool(set(draw["warned"]) - FAULTS) for draw in draws)
-        yield f"Deterministic dynamics were chosen in {len(chosen)} fits, and in {missed} of these an interval misses."
-        yield f"A cause was suspected in {alarms} fits, but for saturated samples and outliers."
+        yield (
+            f"Deterministic dynamics were chosen in {len(chosen)} fits, and in {missed} of these a 95 % "
+            "interval misses the true value."
+        )
+        yield f"A model error was named in {alarms} fits, apart from saturated samples and outliers."
     yield ""
-    yield "| twin | fits | hold the truth | rms of z | warned | deterministic | correlated | CPU [s] | warnings |"
+    yield (
+        "| synthetic data | fits | contain the true value | rms of z | warned | "
+        "deterministic | correlated | CPU [s] | warnings |"
+    )
     yield "|---|---|---|---|---|---|---|---|---|"
     for kind in KINDS:
         own = [draw for draw in draws if draw["kind"] == kind]

@@ -27,13 +27,13 @@ JOINTS = range(1, 7)
 Array = np.ndarray
 STEPS = (0.05, 0.2)  # s, beside the step that is chosen
 
-INTRO = """# Torques of an arm on a trajectory that no estimate has seen: UR10e
+INTRO = """# Torques of an arm on a trajectory that was not fitted: UR10e
 
-Six links with full inertia, and for each joint the motor's inertia, gain, viscous and Coulomb friction and an offset,
-90 parameters, by `problems/ur10e.py`: positions and currents of `excitation_12harm_40s` as they were logged, with
-jittered stamps, nothing filtered and nothing weighted; the noise of all twelve signals is estimated. Known beforehand
-are the published gains (15 %) and the rough inertias of the robot's URDF (30 %, `LogCholesky(..., within=0.3)`). This
-page is made by `python results/ur10e.py`.
+`problems/ur10e.py` models six links with full inertia, and, for each joint, motor inertia, gain, viscous and Coulomb
+friction and an offset, together 90 parameters. The data are positions and currents of `excitation_12harm_40s` as
+logged, with jittering timestamps, without filters and weights; the noise of all twelve signals is estimated. The priors
+are the published gains (15 %) and the rough inertias of the robot's URDF file (30 %, `LogCholesky(..., within=0.3)`).
+The command `python results/ur10e.py` writes this page.
 """
 
 
@@ -61,10 +61,11 @@ def main() -> None:
     text = [
         INTRO,
         _facts(solution, seconds),
-        "## Torques of the unseen trajectory\n\n" + _torques(told[UNSEEN], reference, found, len(regression.names)),
+        "## Torques of the trajectory that was not fitted\n\n"
+        + _torques(told[UNSEEN], reference, found, len(regression.names)),
         "## The step\n\n" + _steps(steps),
-        "## What the joints are\n\n" + _joints(fitted, solution),
-        "## What the links are\n\n" + _links(fitted, solution),
+        "## Joint parameters\n\n" + _joints(fitted, solution),
+        "## Link parameters\n\n" + _links(fitted, solution),
     ]
     (HERE / "ur10e.md").write_text("\n".join(text), encoding="utf-8")
     _figure(told[UNSEEN])
@@ -74,8 +75,8 @@ def main() -> None:
 def _facts(solution: Solution, seconds: float) -> str:
     chosen = next(finding.text for finding in solution.findings if finding.code == "step.chosen")
     return (
-        f"{solution.status.value.capitalize()} in {solution.iterations} iterations and {seconds:.0f} s of one core, "
-        f"log-likelihood {solution.log_likelihood:.1f}. {chosen}\n"
+        f"The fit ended with status {solution.status.value} after {solution.iterations} iterations and {seconds:.0f} s "
+        f"on one core, with the log-likelihood {solution.log_likelihood:.1f}. {chosen}\n"
     )
 
 
@@ -96,13 +97,14 @@ def _torques(test: MotorEfforts, reference: dict[str, Array], found: dict[str, A
 
 ![Measured and predicted torques](ur10e.png)
 
-Residuals are those of inverse dynamics: positions of `{UNSEEN}` are low-passed at {CUTOFF:g} Hz forward and back and
-differentiated, the model's torques follow, and both these and the measured ones pass the same filter once more; half a
-second is left out at both ends. `problem.inverse_dynamics(solution, cutoff=6)` does that. Gains are estimated, so that
-what is compared is currents, times the published gains. The regression here, `problem.regress(cutoff=6)`, is on the
-same samples, filter and friction law (sign of the rate, turning over 1 % of its rms), in two passes weighted by what
-each joint leaves; its rank is {rank} of 84, and it has no gains and no prior. The README of the data has a regression
-of the same kind, whose friction at turns and filter of torques are not told; it leaves more.
+The torque errors are those of inverse dynamics. The positions of `{UNSEEN}` are low-pass filtered at {CUTOFF:g} Hz
+forward and backward and differentiated, and the model computes the torques. Predicted and measured torques pass the
+same filter once more; half a second is omitted at both ends. `problem.inverse_dynamics(solution, cutoff=6)` computes
+these errors. Because the gains are estimated, the comparison uses currents, multiplied by the published gains. The
+regression on this page, `problem.regress(cutoff=6)`, uses the same samples, filter and friction law (sign of the rate,
+smoothed over 1 % of its rms). It has two passes, in which each joint is weighted by its residuals. Its regressor has
+rank {rank} for 84 parameters, and it has neither gains nor priors. The README of the data contains a regression of the
+same kind, without details of its friction near rest and its torque filter; its residuals are larger.
 """
 
 
@@ -126,12 +128,13 @@ def _steps(steps: dict[float, tuple[Solution, Array]]) -> str:
     heads = ["h", "", "mean ratio to the README's", "largest", "J_m [kg m²]", "noise of q1"]
     return f"""{_table(heads, rows)}
 
-The step is not that of the logger: noise of currents that lasts for some samples, and stamps that jitter, are white
-over longer steps only, and these cost less. The motion's bandwidth allows {1000 * max(set(steps) - set(STEPS)):g} ms,
-at which the step is off by 0.5 % of the torques; with half of it torques are predicted as well,
-although the motor inertia of joint 1 moves by two of its standard errors; with twice as much it shows in the encoders'
-noise. The noise of currents is that of white samples with the density that the motion sees, more than single samples
-show.
+The time step is longer than the sampling interval of the log. Current noise and timestamp jitter are correlated over
+several samples, and are white only over longer steps, which also take less computing time. The bandwidth of the motion
+allows a step of {1000 * max(set(steps) - set(STEPS)):g} ms, with a discretization error of 0.5 % of the torques. With
+half this step the torque predictions are as good, although the motor inertia of joint 1 changes by two standard errors.
+With twice this step, the discretization error appears in the estimated encoder noise. The reported current noise is
+that of white samples with the power density at the frequencies of the motion, which is larger than the noise of single
+samples.
 """
 
 
@@ -146,11 +149,12 @@ def _joints(problem: Problem, solution: Solution) -> str:
     heads = ["joint", "K published [N m/A]", *names, "white noise of a sample [N m]"]
     return f"""{_table(heads, rows)}
 
-Units: N m/A, kg m², N m s, N m. A current tells ratios to the gain alone: all torques, inertias and frictions may be
-scaled together, and only what is known beforehand sets that scale. Gains lie {_pulled(solution)} of their priors' sigma
-from the published ones: rough masses and published gains do not agree on the scale, and this is between them. Friction
-and motor inertia inherit the gain's error: F_v is known to {_shares(problem, solution, False)} %, F_v/K to
-{_shares(problem, solution, True)} %.
+The units are N m/A, kg m², N m s and N m. Motor currents identify only ratios to the gains: all torques, inertias and
+friction coefficients may be multiplied by one factor. Only the priors determine this scale. The estimated gains differ
+from the published gains by {_pulled(solution)} prior standard deviations. The rough masses and the published gains do
+not agree on the scale, and the estimates are a compromise. Friction and motor inertia have the relative error of the
+gain: the error of F_v is {_shares(problem, solution, False)} %, but that of F_v/K is {_shares(problem, solution, True)}
+%.
 """
 
 
@@ -184,12 +188,13 @@ def _links(problem: Problem, solution: Solution) -> str:
     heads += ["least eigenvalue of J", "error of m over the prior's"]
     return f"""{_table(heads, rows)}
 
-Every link has a mass distribution: the least eigenvalue of its pseudo-inertia J is positive, and the principal moments
-keep the triangle inequality, by construction. Some links are thin or flat, at the edge of what a body can be: the
-motion does not tell their single moments, and what rough models lack (elastic gears, friction that knows the load) goes
-there. A motion shows 58 combinations of the 84 parameters of links, motors and friction (the rank above); the others
-stay what was known beforehand, which the last column shows for the masses: 1 is the prior itself. The shoulder turns
-about one axis alone, so that its mass and centre are those of the URDF.
+Every link has a physically possible mass distribution: by construction, the smallest eigenvalue of its pseudo-inertia J
+is positive, and the principal moments satisfy the triangle inequality. Some links are thin or flat, at the limit of
+what is physically possible. The motion does not identify their single moments, which therefore absorb model errors
+(elastic gears, load-dependent friction). The motion identifies 58 combinations of the 84 parameters of links, motors
+and friction (the rank above). All other combinations keep their prior, which the last column shows for the masses: 1 is
+the prior itself. The shoulder rotates about one axis only, so that its mass and centre of mass are those of the URDF
+file.
 """
 
 

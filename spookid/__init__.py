@@ -16,7 +16,7 @@ _NAMES = {
     "assembly.problem": "Problem",
     "data.channels": "Sensor",
     "data.energy": "EnergyBalance",
-    "data.losses": "RobustLoss",
+    "data.losses": "RobustLoss StudentT",
     "data.inertial_sensors": "Accelerometer Gyroscope Orientation",
     "data.recording": "Recording RecordingFiles",
     "data.residual": "Holonomic Nonholonomic Residual",
@@ -29,6 +29,7 @@ _NAMES = {
     "mechanics.contacts": "Contact Impact PointContact Weld",
     "mechanics.friction_loads": "ContinuousFriction Drag Friction Viscous",
     "mechanics.gear_friction": "GearFriction",
+    "mechanics.hidden": "RandomWalk",
     "mechanics.inertia": "FullInertia",
     "mechanics.inertia_coordinates": "Ellipsoid ExponentialEigenvalue LogCholesky",
     "mechanics.joint_kinds": "Cylindrical Fixed PinInSlot Planar Prismatic Screw Spherical Universal",
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from spookid.data.inertial_sensors import Gyroscope as Gyroscope
     from spookid.data.inertial_sensors import Orientation as Orientation
     from spookid.data.losses import RobustLoss as RobustLoss
+    from spookid.data.losses import StudentT as StudentT
     from spookid.data.recording import Recording as Recording
     from spookid.data.recording import RecordingFiles as RecordingFiles
     from spookid.data.residual import Holonomic as Holonomic
@@ -109,6 +111,7 @@ if TYPE_CHECKING:
     from spookid.mechanics.friction_loads import Friction as Friction
     from spookid.mechanics.friction_loads import Viscous as Viscous
     from spookid.mechanics.gear_friction import GearFriction as GearFriction
+    from spookid.mechanics.hidden import RandomWalk as RandomWalk
     from spookid.mechanics.inertia import FullInertia as FullInertia
     from spookid.mechanics.inertia_coordinates import Ellipsoid as Ellipsoid
     from spookid.mechanics.inertia_coordinates import ExponentialEigenvalue as ExponentialEigenvalue

@@ -33,7 +33,7 @@ _MOST = 2**63
 
 
 class Checked(ABCMeta):
-    """Of a class whose instances users make: arguments of other kinds than their annotations say are refused."""
+    """Base class of user-facing classes that refuses arguments of other types than their annotations."""
 
     def __call__(cls, *given: Any, **named: Any) -> Any:
         """Raises ProblemError naming the argument and what to give."""
@@ -41,7 +41,7 @@ class Checked(ABCMeta):
         return super().__call__(*given, **named)
 
     def admits(cls, **named: Any) -> None:
-        """Raise ProblemError for an argument that the class would not take."""
+        """Raise ProblemError for an argument that the class does not accept."""
         _check(cls.__name__, cls.__signature__, _hints(cls), (), named, partial=True)
 
     @property
@@ -51,7 +51,7 @@ class Checked(ABCMeta):
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """The same for a function or a method."""
+    """Decorator that refuses arguments of other types than the annotations of a function or method."""
 
     @wraps(function)
     def behind(*given: P.args, **named: P.kwargs) -> R:
@@ -119,12 +119,12 @@ def _hints(of: Any) -> dict[str, Any]:
 
 
 def is_whole(value: object) -> bool:
-    """True for a whole number that is no truth value and that arrays can hold."""
+    """True for a whole number that is not a bool and that fits into an array."""
     return isinstance(value, Integral) and not isinstance(value, (bool, np.bool_)) and abs(int(value)) < _MOST
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """True for a real number that is no truth value and whose square is no larger than arrays can hold."""
+    """True for a real number that is not a bool and whose square fits into an array."""
     if isinstance(value, (Integral, np.bool_)) or not isinstance(value, Real):
         return is_whole(value)
     return not LARGEST < abs(float(value)) < np.inf
@@ -206,7 +206,7 @@ def _wrong(argument: str, value: Any, hint: Any) -> str:
         origin, inner = get_origin(kind), get_args(kind)
         if isinstance(origin, type) and issubclass(origin, Iterable) and not issubclass(origin, (Mapping, np.ndarray)):
             if (Any not in inner and _fits(value, inner[0])) or isinstance(value, ca.SX):
-                return f"is {shown(value)}, but a list is needed: {argument}=[...]"
+                return f"is {shown(value)}, but must be a list: {argument}=[...]"
             if isinstance(value, (list, tuple)) and not (origin is tuple and Ellipsis not in inner):
                 stray = next((one for one in value if not _fits(one, inner[0])), value)
                 return f"holds {shown(stray)}; give {_wanted(hint)}"

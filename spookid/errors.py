@@ -19,7 +19,7 @@ _PASSED = str(Path(__file__).parent) + os.sep, dataclasses.__file__, functools._
 
 
 class ProblemError(ValueError):
-    """Wrong input: the message is one sentence that names the file, the line or the thing, and the remedy."""
+    """Error in the user's input: the message names the file, line or object, and a remedy."""
 
     def __init__(self, message: object = "") -> None:
         # Names of files and things are users' own: a message can be printed, in one line, whatever stands in them.
@@ -28,7 +28,7 @@ class ProblemError(ValueError):
 
 
 def declared_at() -> str:
-    """``file.py:12`` of the innermost caller outside this package, where the user declared the thing."""
+    """Place ``file.py:12`` of the innermost caller outside this package, where the user declared an object."""
     frame = sys._getframe(1)
     while frame.f_back is not None and (
         frame.f_code.co_filename.startswith(_PASSED) or _generated(frame.f_code.co_filename)
@@ -43,7 +43,7 @@ def _generated(filename: str) -> bool:
 
 
 def shown(value: object) -> str:
-    """A value as a message shows it: itself if that is short, else its type."""
+    """Text of a value for a message: the value itself if short, otherwise its type."""
     try:
         text = repr(value)
     except Exception:  # of a user's own class
@@ -57,13 +57,13 @@ def listing(names: Iterable[object]) -> str:
 
 
 def shown_error(error: Exception) -> str:
-    """What an exception of a library says, in short: of CasADi's pages of prototypes the first line."""
+    """Short text of an exception of another library: of CasADi's long messages, the first line."""
     return next(iter(str(error).strip().splitlines()), "")[:200].rstrip(":") or type(error).__name__
 
 
 @contextmanager
 def evaluating(what: str) -> Iterator[None]:
-    """Turn whatever a user's own function raises into one sentence.
+    """Convert exceptions of a user's function into an error message of one sentence.
 
     Raises:
         ProblemError: with ``what`` at the beginning; one that the function itself raises passes.
@@ -80,7 +80,7 @@ def evaluating(what: str) -> Iterator[None]:
 
 
 def collected(values: object, kind: type[T], what: str) -> tuple[T, ...]:
-    """``values`` as a tuple of things of one kind.
+    """Convert ``values`` to a tuple, and check that all are of one type.
 
     Raises:
         ProblemError: if it is no list or tuple, or holds anything else.
@@ -95,5 +95,5 @@ def collected(values: object, kind: type[T], what: str) -> tuple[T, ...]:
 
 
 def is_text(value: object) -> bool:
-    """True for a text that can be shown in a line and written to a file."""
+    """True for a text that can be shown in one line and written to a file."""
     return isinstance(value, str) and not any(category(letter) in ("Cc", "Cs") for letter in value)

@@ -25,12 +25,12 @@ _unfinished: set[Path] = set()
 
 
 def unreadable(path: AnyPath, error: OSError, remedy: str = "check the path") -> ProblemError:
-    """What is said of a file that the system does not give."""
+    """Error message for a file that the system cannot read."""
     return ProblemError(f"{path} cannot be read ({error.strerror or error}); {remedy}")
 
 
 def regular(path: Path) -> Path:
-    """A file that is about to be read.
+    """Check that a path is a regular file before it is read.
 
     Raises:
         OSError: for a pipe or a device, which may have no end.
@@ -50,7 +50,7 @@ def beside(target: Path, kind: str) -> Path:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path beside to write a file to, which takes the place of ``path`` at the end.
+    """Temporary path beside ``path``, which is renamed to ``path`` at the end.
 
     Raises:
         OSError: if the disk refuses.
@@ -67,7 +67,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Other processes that ask for the same wait meanwhile, where the system lets them."""
+    """Lock on a name: other processes wait meanwhile, if the system supports locks."""
     lock = None
     with suppress(ImportError, OSError):
         import fcntl  # of POSIX
@@ -82,7 +82,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def abandoned(target: Path, kind: str) -> list[Path]:
-    """What processes of this machine that run no more have left `beside` a target."""
+    """Files that `beside` created next to a target for processes that no longer run on this machine."""
     start, own = f".{target.name}.{_here()}-", re.compile(rf"(\d+)-[0-9a-f]{{8}}\.{kind}")
     try:
         names = [name for name in os.listdir(target.parent) if name.startswith(start)]
@@ -93,7 +93,7 @@ def abandoned(target: Path, kind: str) -> list[Path]:
 
 
 def remove(path: Path) -> None:
-    """A file or a folder with all that is in it, as far as the disk lets it."""
+    """Remove a file, or a folder with its content, as far as the disk allows."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -103,7 +103,7 @@ def remove(path: Path) -> None:
 
 
 def remove_unfinished() -> None:
-    """What this process is writing: it ends here and now. A copy of it leaves alone what the other one writes."""
+    """Remove files that this process is writing, because it ends now. A forked copy leaves the other's files alone."""
     for path in tuple(_unfinished):
         if f"-{os.getpid()}-" in path.name:
             remove(path)

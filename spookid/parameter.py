@@ -22,8 +22,35 @@ _declared: dict[int, Parameter] = {}
 """Every Parameter of this process by the hash of its symbol, so that expressions lead back to it."""
 
 
+_placeholders: dict[int, Placeholder] = {}
+
+
+class Placeholder(ca.SX):  # type: ignore[misc]
+    """A symbol of the motion in expressions of coefficients and drives; it is zero where nothing moves."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(ca.SX.sym(name))
+        _placeholders[self.element_hash()] = self
+
+    def __hash__(self) -> int:
+        return hash(self.element_hash())
+
+
+def placeholders_in(expressions: Iterable[ca.SX]) -> list[Placeholder]:
+    """The placeholders of expressions, each once."""
+    hashes = (symbol.element_hash() for symbol in _symbols(expressions)) if _placeholders else ()
+    return [_placeholders[one] for one in hashes if one in _placeholders]
+
+
+def at_rest(expression: ca.SX) -> ca.SX:
+    """An expression with zeros for its placeholders."""
+    for one in placeholders_in([expression]):
+        expression = ca.substitute(expression, one, ca.SX(0))
+    return expression
+
+
 class Parameter(ca.SX):  # type: ignore[misc]
-    """An unknown constant of the mechanism, usable in arithmetic, in NumPy expressions and in ``casadi`` functions.
+    """Unknown constant of the mechanism, usable in arithmetic, in NumPy expressions and in ``casadi`` functions.
 
     It *is* a CasADi ``SX`` symbol. A problem finds its parameters in its expressions; they are never listed again.
 
@@ -82,8 +109,7 @@ class Parameter(ca.SX):  # type: ignore[misc]
         _declared[self.element_hash()] = self
 
     def of(self, recording: str) -> Parameter:
-        """Return the Parameter of the named recording if each recording has its own value; it is always the same
-        object.
+        """Return the Parameter of a named recording if each recording has its own value; always the same object.
 
         Raises:
             ProblemError: if all recordings share it.
@@ -141,7 +167,7 @@ class Parameter(ca.SX):  # type: ignore[misc]
 
     @property
     def order(self) -> int:
-        """Position in the order of declaration; recordings' own Parameters have that of the declared one."""
+        """Position in the order of declaration; Parameters of recordings have that of the declared Parameter."""
         return self._facts[7]
 
     @property
@@ -177,7 +203,7 @@ class Parameter(ca.SX):  # type: ignore[misc]
 
 
 def own_name(name: str, recording: str) -> str:
-    """Return the name of a recording's own value of the parameter ``name``."""
+    """Name of a recording's own value of the parameter ``name``."""
     return f"{name}[{recording}]"
 
 
@@ -197,7 +223,7 @@ def _prior(value: Any, what: str) -> tuple[float, float]:
 
 
 def symbolic(value: Any, what: str, shape: tuple[int, ...] = ()) -> ca.SX:
-    """Convert ``value`` to a CasADi expression of the given shape.
+    """Convert ``value`` to a CasADi expression with a given shape.
 
     Args:
         value: a number, a Parameter, an expression, or nested sequences or arrays of them.
@@ -218,7 +244,7 @@ def symbolic(value: Any, what: str, shape: tuple[int, ...] = ()) -> ca.SX:
 
 
 def expression(value: Any, what: str) -> ca.SX:
-    """Convert ``value`` to a CasADi expression of the same shape.
+    """Convert ``value`` to a CasADi expression with the shape of ``value``.
 
     Raises:
         ProblemError: if it is no number, Parameter, expression, nor sequences or arrays of them.
@@ -250,7 +276,7 @@ def _convert(value: Any) -> ca.SX:
 
 
 def parameters_in(expressions: Iterable[ca.SX], what: str, ignore: Iterable[ca.SX] = ()) -> tuple[Parameter, ...]:
-    """Return the Parameters of ``expressions``, in the order of their declaration; symbols in ``ignore`` may occur too.
+    """Return the Parameters in ``expressions``, in the order of declaration; symbols in ``ignore`` are allowed.
 
     Raises:
         ProblemError: if a symbol is no Parameter, or if two Parameters have one name.
@@ -258,7 +284,7 @@ def parameters_in(expressions: Iterable[ca.SX], what: str, ignore: Iterable[ca.S
     found: dict[int, Parameter] = {}
     known = {symbol.element_hash() for symbol in _symbols(ignore)}
     for symbol in _symbols(expressions):
-        if symbol.element_hash() in known:
+        if symbol.element_hash() in known or symbol.element_hash() in _placeholders:
             continue
         parameter = _declared.get(symbol.element_hash())
         if parameter is None:
@@ -283,7 +309,7 @@ def _symbols(expressions: Iterable[ca.SX]) -> Sequence[ca.SX]:
 
 
 def is_constant(value: ca.SX) -> bool:
-    """Return True if an expression contains no symbol."""
+    """True if an expression contains no symbol."""
     return bool(value.is_constant()) or not ca.symvar(value)
 
 
@@ -293,23 +319,23 @@ def is_zero(value: ca.SX) -> bool:
 
 
 def stacked(parts: Iterable[ca.SX]) -> ca.SX:
-    """Stack columns into one, (n,); without columns the result has shape (0,)."""
+    """Stack several columns into one column, (n,); without columns the result is empty."""
     return ca.vertcat(ca.SX(0, 1), *parts)
 
 
 def rows_of(value: Any) -> ca.SX:
-    """Stack the result of a user's function, one expression or several, into one column (n,)."""
+    """Stack the result of a user's function, one expression or several, into one column, (n,)."""
     parts = value if isinstance(value, (list, tuple)) else [value]
     return ca.densify(stacked(ca.vec(ca.SX(part)) for part in parts))
 
 
 def number(formula: ca.SX, values: Mapping[str, float]) -> float:
-    """Evaluate a scalar expression at values of its Parameters, given by name."""
+    """Evaluate a scalar expression for values of its Parameters, given by name."""
     return float(formula) if is_constant(formula) else float(substitute(formula, values).item())
 
 
 def substitute(formula: ca.SX, values: Mapping[str, float]) -> np.ndarray:
-    """Evaluate an expression at the values that ``values`` has under the names of its Parameters.
+    """Evaluate an expression with values of its Parameters, given by name.
 
     Returns:
         array of the expression's shape, squeezed to (n,) for a column.
@@ -319,7 +345,7 @@ def substitute(formula: ca.SX, values: Mapping[str, float]) -> np.ndarray:
             return np.array([float(formula)])
         fixed = np.asarray(ca.evalf(formula).full(), dtype=float)
         return fixed[:, 0] if fixed.shape[1] == 1 else fixed
-    parameters = parameters_in([formula], "the expression")
+    formula, parameters = at_rest(formula), parameters_in([formula], "the expression")
     function = ca.Function("value", [ca.vertcat(*parameters)], [formula])
     result = np.asarray(function(ca.DM([values[p.name] for p in parameters])).full(), dtype=float)
     return result[:, 0] if result.shape[1] == 1 else result

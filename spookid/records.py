@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls=None, /, *, frozen=False, eq=True, repr=True, slots=False, **options):
-        """Declare a dataclass; the standard library makes those that are not frozen."""
+        """Declare a dataclass; for frozen ones, construction is faster than in the standard library."""
         if cls is None:
             return partial(dataclass, frozen=frozen, eq=eq, repr=repr, slots=slots, **options)
         if not frozen or slots:

@@ -49,7 +49,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Study(Command):
-    """A command that analyses each problem of a file and writes its results into a folder.
+    """Command that analyses each problem of a file and writes its results into a folder.
 
     Args:
         kind: name of its files, by default that of the command: ``simulation.json`` marks the folder of ``simulate``.
@@ -65,7 +65,7 @@ class Study(Command):
 
     @property
     def marker(self) -> str:
-        """The file that marks its folders."""
+        """Name of the file that marks result folders of this study."""
         return f"{self.kind or self.name}.json"
 
 
@@ -79,9 +79,9 @@ def register(command: Command) -> Callable[[], None]:
         ProblemError: if there is one already that has its name, or files of its kind.
     """
     if command.name in COMMANDS:
-        raise ProblemError(f"a command {command.name!r} already exists; choose another name")
+        raise ProblemError(f"a command named {command.name!r} already exists; choose another name")
     if isinstance(command, Study) and command.marker in markers():
-        raise ProblemError(f"another study already writes {command.marker}; choose another kind")
+        raise ProblemError(f"another study already writes the file {command.marker}; choose another kind of study")
     COMMANDS[command.name] = command
 
     def forget() -> None:
@@ -96,7 +96,7 @@ def studies() -> tuple[Study, ...]:
 
 
 def markers() -> tuple[str, ...]:
-    """Files that mark folders of results, whatever has written them."""
+    """Names of the files that mark result folders, for all kinds of results."""
     return SOLUTION, *(study.marker for study in studies())
 
 

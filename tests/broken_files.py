@@ -126,6 +126,27 @@ def _write_json(path: Path) -> None:
     log_files.write_json(path, [arm, {"q": [1, 2], "on": True, "note": "x", "deep": {"x": None, "y": 1.5}}, arm])
 
 
+def _write_bench(path: Path) -> None:
+    rows = [{"t": t, "arm": {"q": [t, None]}} for t in log_files.T.tolist()]
+    path.write_text(json.dumps({"kp": 100, "name": "x", "rows": rows, "more": {"t": [0, 1], "u": [[1, 2], [3, 4]]}}))
+
+
+@cache
+def _dataset() -> dict[str, bytes]:
+    """Files of a LeRobot dataset."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = log_files.dataset(Path(folder) / "set", 3)
+        return {str(path.relative_to(made)): path.read_bytes() for path in made.rglob("*") if path.is_file()}
+
+
+def _read_dataset(broken: str, folder: Path, content: bytes) -> None:
+    for name, right in _dataset().items():
+        (path := folder / "set" / name).parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if name == broken else right)
+    recording = Recording.from_lerobot(folder / "set", episode=1)
+    str(recording), recording.records()
+
+
 # Not of MATLAB and HDF5: SciPy's reader and the HDF5 library, which are C, end the process at some bytes.
 READERS: dict[str, Reader] = {
     **{
@@ -138,11 +159,17 @@ READERS: dict[str, Reader] = {
             ("mcap", log_files.write_mcap, "from_mcap"),
             ("json", _write_json, "from_mcap"),
             ("ulog", log_files.write_ulog, "from_ulog"),
+            ("wpilog", log_files.wpilog, "from_wpilog"),
+            ("bench.json", _write_bench, "from_json"),
         )
     },
     **{
         name: Reader(lambda name=name: _bag2()[name], partial(_read_bag2, name))
         for name in ("metadata.yaml", "bag.db3")
+    },
+    **{
+        name: Reader(lambda name=name: _dataset()[name], partial(_read_dataset, name))
+        for name in ("meta/info.json", "data/chunk-000/file-000.parquet")
     },
     **{
         name: Reader(lambda name=name: _result()[name], partial(_load, name))

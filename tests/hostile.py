@@ -184,10 +184,11 @@ def table(found: Counter[tuple[str, str]]) -> str:
 
 PAGE = """# How hard is spookid to break?
 
-Files of every format are damaged at random, declarations get wrong arguments, random mechanisms are solved, commands
-run without a home, a display, memory or room on the disk, and are struck by signals. Each case has to end by an answer,
-or by a refusal in one sentence, within {longest:g} s of a processor ({fit:g} s of a fit) and 1 GB. The columns count
-how cases ended; *foreign* is any other exception, or the end of the process.
+This test damages files of every format at random, gives wrong arguments to declarations, and solves random mechanisms.
+It also runs commands without a home folder, a display, memory or disk space, and interrupts them by signals. Each case
+must end with a result, or with an error message of one sentence, within {longest:g} s of CPU time ({fit:g} s for a
+fit) and 1 GB of memory. The columns count how the cases ended; the column *foreign* counts any other exception, and
+crashes of the process.
 
 {table}
 
@@ -212,7 +213,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             count = max(asked.count // 5, 1)
             defects = kills.study(count, list(kills.COMMANDS), asked.seed, Path(folder)).total()
-        struck = f"Commands were struck {count} times at random moments; {defects} of these left a defect."
+        struck = f"Commands were interrupted {count} times at random moments; {defects} interruptions left a defect."
     page = PAGE.format(longest=LONGEST, fit=FIT, table=table(found), kills=struck)
     kills.say(page)
     if asked.markdown:

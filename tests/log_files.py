@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -208,3 +209,72 @@ def write_ulog(path: Path, **changes: Any) -> None:
         one = SimpleNamespace(name="sensor_gyro", multi_id=number, msg_id=number, field_data=known, data=data)
         log._data_list.append(one)
     log.write_ulog(str(path))
+
+
+# --- test benches, robot learning, competition robots ---
+
+
+def bench(**more: Any) -> dict[str, Any]:
+    """As test benches of servos write it: numbers of the set-up, and a list of records."""
+    rows = [
+        {"timestamp": t, "position": np.sin(t), "goal_position": 2 * np.sin(t), "load": None}
+        for t in 0.1 * np.arange(5)
+    ]
+    return {"kp": 100, "motor": "xl330", "entries": rows, **more}
+
+
+MOTORS = ["lift.pos", "grip.pos"]
+
+
+def dataset(folder: Path, version: int, names: Any = MOTORS, episodes: int = 3) -> Path:
+    """LeRobot, of versions 2 and 3: a file for each episode, or one for all; frames at 30 Hz, times in 32 bits."""
+    arrow, parquet = module("pyarrow"), module("pyarrow.parquet")
+    feature = {"dtype": "float32", "shape": [2], "names": names}
+    info = {"fps": 30, "total_episodes": episodes, "features": {"action": feature, "observation.state": feature}}
+    (folder / "meta").mkdir(parents=True)
+    (folder / "meta/info.json").write_text(json.dumps({"codebase_version": f"v{version}.0", **info}))
+    (folder / "data/chunk-000").mkdir(parents=True)
+    tables = []
+    for episode in range(episodes):
+        frames = np.arange(40)
+        state = np.column_stack([10 * episode + frames, 90 * np.ones(40)]).astype(np.float32)
+        columns = {"observation.state": list(state), "action": list(state + 1), "index": frames}
+        columns |= {"timestamp": (frames / 30).astype(np.float32), "frame_index": frames}
+        tables.append(arrow.table(columns | {"episode_index": np.full(40, episode)}))
+        if version == 2:
+            parquet.write_table(tables[-1], folder / f"data/chunk-000/episode_{episode:06d}.parquet")
+    if version == 3:
+        parquet.write_table(arrow.concat_tables(tables), folder / "data/chunk-000/file-000.parquet", row_group_size=50)
+    return folder
+
+
+def data_record(number: int, stamp: int, payload: bytes) -> bytes:
+    """Of a data log of WPILib: the lengths of three fields, the fields, and what they are of."""
+    fields = [max(1, (one.bit_length() + 7) // 8) for one in (number, len(payload), stamp)]
+    head = (fields[0] - 1) | (fields[1] - 1) << 2 | (fields[2] - 1) << 4
+    widths = zip((number, len(payload), stamp), fields, strict=True)
+    return bytes([head]) + b"".join(one.to_bytes(width, "little") for one, width in widths) + payload
+
+
+def _started(number: int, name: str, kind: str) -> bytes:
+    texts = b"".join(struct.pack("<I", len(one)) + one.encode() for one in (name, kind, "{}"))
+    return data_record(0, 1, b"\0" + struct.pack("<I", number) + texts)
+
+
+def wpilog(path: Path, t: Iterable[float] = 0.1 * np.arange(5), end: bytes = b"") -> Path:
+    """A data log of WPILib."""
+    text = b"WPILOG\0\1" + struct.pack("<I", 5) + b"extra"
+    kinds = {1: "double", 2: "float[]", 300: "int64", 4: "boolean", 5: "string", 6: "struct:Pose2d"}
+    text += b"".join(_started(number, f"NT:/{kind}", kind) for number, kind in kinds.items())
+    for i, at in enumerate(t):
+        stamp = 7_000_000 + round(1e6 * at)
+        text += data_record(1, stamp, struct.pack("<d", np.sin(at))) + data_record(2, stamp, struct.pack("<2f", i, -i))
+        text += data_record(300, stamp + 10, struct.pack("<q", -i)) + data_record(4, stamp, bytes([i % 2]))
+        text += data_record(5, stamp, b"words") + data_record(6, stamp, bytes(24))
+    text += (
+        data_record(0, 9_000_000, b"\1" + struct.pack("<I", 1))
+        + _started(1, "later", "string")
+        + data_record(1, 1, b"x" * 8)
+    )
+    path.write_bytes(text + end)
+    return path

@@ -291,6 +291,9 @@ def cases() -> dict[str, Case]:
         "Drag": Case(s.Drag, {"d": 0.1}, w.rubbed),
         "Viscous": Case(s.Viscous, {"b": 0.1}, w.rubbed),
         "GearFriction": Case(s.GearFriction, {"coulomb": 0.1, "motor": 0.2, "external": 0.2}, w.rubbed),
+        "RandomWalk": Case(
+            s.RandomWalk, {"name": "heat", "intensity": 0.1}, lambda k: w.rubbed(s.Viscous(0.1 * (1 + k)))
+        ),
         "Friction": Case(s.Friction, {"coulomb": 0.1, "load_friction": 0, "stribeck": (0.1, 1)}, w.rubbed),
         "Spring": Case(s.Spring, {"stiffness": 0.1, "rest": 0.1}, w.rubbed),
         "Effort": Case(s.Effort, {"value": 0.1, "signal": "u"}, w.rubbed),
@@ -408,6 +411,9 @@ def cases() -> dict[str, Case]:
                 "offset": 0,
                 "bias": 0,
                 "delay": 0,
+                "lag": 0,
+                "ki": 0.3,
+                "integral_limit": 0.5,
                 "hold": "previous",
                 "rounding": 0.01,
                 "coordinate": 0,

@@ -202,7 +202,13 @@ def table() -> str:
     lines = [["in a fit, if not said otherwise", *STEPPERS], ["---"] * (len(STEPPERS) + 1), *rows]
     listed = [f"{i}. {reason}" for i, reason in enumerate(reasons, 1)]
     return "\n".join(
-        [*("| " + " | ".join(line) + " |" for line in lines), "", "Reasons, as they are said:", "", *listed]
+        [
+            *("| " + " | ".join(line) + " |" for line in lines),
+            "",
+            "If a stepper does not support a feature, spookid gives one of these reasons:",
+            "",
+            *listed,
+        ]
     )
 
 

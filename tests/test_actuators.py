@@ -45,11 +45,11 @@ def declared(path, servo, recordings=()):
 
 
 def replayed(path, goal=GOAL):
-    """Angles in MuJoCo with the command as the only input."""
+    """Angles in MuJoCo with commands as the only inputs."""
     model = mujoco.MjModel.from_xml_path(str(path))
     data, angles = mujoco.MjData(model), [0.0]
     for command in goal[:-1]:
-        data.ctrl[0] = command
+        data.ctrl[:] = command
         mujoco.mj_step(model, data)
         angles.append(float(data.qpos[0]))
     return np.array(angles)
@@ -58,10 +58,21 @@ def replayed(path, goal=GOAL):
 DRIVE = DCDrive(torque_constant=0.35, resistance=3.0, supply="vin", duty_limit=0.9)
 SERVOS = {
     "PD": lambda joint: Servo(joint, "goal", kp=2.5, kd=0.05, limit=1.1, delay=0.009),
+    "lag": lambda joint: Servo(joint, "goal", kp=2.5, kd=0.05, limit=1.1, delay=0.009, lag=0.02),
+    "lag with an offset": lambda joint: Servo(joint, "goal", kp=2.5, kd=0.05, offset=0.1, lag=0.02),
+    "PID": lambda joint: Servo(joint, "goal", kp=2.0, kd=0.05, ki=4.0, integral_limit=0.05, limit=1.1, delay=0.009),
     "offset and bias": lambda joint: Servo(joint, "goal", kp=2.5, kd=0.05, offset=0.1, bias=0.05),
     "voltage": lambda joint: Servo(joint, "goal", kp=0.01, gain="kp", kd=0.01, drive=DRIVE, delay=0.006),
     "velocity": lambda joint: Servo(joint, "goal", kp=0.2, mode="velocity"),
 }
+WEAK = DCDrive(torque_constant=0.35, resistance=3.0, supply=7.4, duty_limit=0.9, current_limit=1.2)
+NEWER = {
+    "limited current": ("dcmotor", lambda joint: Servo(joint, "goal", kp=2.0, kd=0.02, drive=WEAK, delay=0.006)),
+    "limited effort": ("dcmotor", lambda joint: Servo(joint, "goal", kp=2.0, drive=WEAK, limit=0.3)),
+    "commanded rate": ("pid", lambda joint: Servo(joint, "goal", kp=2.5, kd=0.1, command_rate="rate", limit=0.8)),
+    "feedforward": ("pid", lambda joint: Servo(joint, "goal", kp=2.5, kd=0.1, feedforward="ff", delay=0.004)),
+}
+"""With elements that not all versions of MuJoCo have."""
 
 
 @pytest.mark.parametrize("kind", SERVOS)
@@ -74,6 +85,26 @@ def test_mujoco_moves_as_the_simulation_does(kind, file):
     out = file.with_name("identified.xml")
     robot.write(out, values, servos=robots.servos(problem, values, known))
     away = replayed(out) - np.interp(T, simulated.t, simulated.signals["q"])
+    assert np.ptp(simulated.signals["q"]) > 0.5
+    assert np.sqrt(np.mean(away**2)) < 0.01 * np.ptp(simulated.signals["q"])
+
+
+@pytest.mark.parametrize("kind", NEWER)
+def test_what_newer_versions_have_moves_alike(kind, file):
+    element, servo = NEWER[kind]
+    if f" {element} " not in mujoco.mj_printSchema(False, False):
+        pytest.skip(f"this version of MuJoCo has no {element}")
+    signals = {"goal": GOAL, "rate": 3.6 * np.cos(4 * T), "ff": 0.3 * np.sin(9 * T)}
+    robot, problem = declared(file, servo)
+    values = {"armature": 0.003}
+    simulated = problem.simulate(values, duration=T[-1], initial={"elbow": 0.0}, inputs=Recording(T, signals))
+    out = file.with_name("identified.xml")
+    (exported,) = robots.servos(problem, values)
+    assert set(exported.left_out) == set(exported.in_mjcf) != set()
+    robot.write(out, values, servos=[exported])
+    assert f"<{element} " in out.read_text(encoding="utf-8")
+    controls = [signals[role] for role in ("goal", "rate", "ff") if role in problem.model.servos[0].signals]
+    away = replayed(out, np.column_stack(controls)) - np.interp(T, simulated.t, simulated.signals["q"])
     assert np.ptp(simulated.signals["q"]) > 0.5
     assert np.sqrt(np.mean(away**2)) < 0.01 * np.ptp(simulated.signals["q"])
 
@@ -110,19 +141,23 @@ def test_fields_of_isaac_lab(file, tmp_path):
     assert float(motor["damping"]) == pytest.approx(200 * 0.01 * stall + 0.35**2 / 3.0)
     assert float(motor["saturation_effort"]) == pytest.approx(0.9 * stall)
     assert float(motor["velocity_limit"]) == pytest.approx(0.9 * 7.4 / 0.35)
+    fields("lag")
+    assert "# elbow: without the lag of commands, 0.02 s" in (tmp_path / "actuators.yaml").read_text()
+    fields("PID")
+    assert "# elbow: without the integral, 4 N m/(rad s)" in (tmp_path / "actuators.yaml").read_text()
     assert "constant effort 0.3" in (fields("offset and bias"), (tmp_path / "actuators.yaml").read_text())[1]
 
 
 def test_what_is_refused(file, tmp_path):
     _, problem = declared(file, SERVOS["voltage"])
-    with pytest.raises(ProblemError, match="'kp' is in no recording"):
+    with pytest.raises(ProblemError, match=r"'kp' has no constant value \(no recording\)"):
         robots.servos(problem, {"armature": 0.003}, {"vin": 7.4})
     recordings = [
         Recording(T, {"goal": GOAL, "kp": np.full(len(T), kp), "vin": np.full(len(T), 7.4), "q": 0 * T}, name=str(kp))
         for kp in (100.0, 200.0)
     ]
     _, problem = declared(file, SERVOS["voltage"], recordings)
-    with pytest.raises(ProblemError, match="'kp' is between 100 and 200 in the recordings"):
+    with pytest.raises(ProblemError, match="signal varies from 100 to 200 in the recordings"):
         robots.servos(problem, {"armature": 0.003})
     (drive,) = robots.servos(problem, {"armature": 0.003}, {"kp": 100})
     assert drive.free_speed == pytest.approx(0.9 * 7.4 / 0.35)  # the supply as it was recorded

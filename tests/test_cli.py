@@ -233,7 +233,7 @@ def test_wrong_problem_files(here, capsys, command):
 def test_wrong_guesses(here, capsys, command):
     path = write(ONE)
     assert "--fix c: swing.py has no parameter 'c'" in wrong(capsys, command, path, "--fix", "J", "c")
-    assert "of 'J' is outside [0.0001, inf]" in wrong(capsys, command, path, "--set", "J=-1")
+    assert "of parameter 'J' is outside its bounds [0.0001, inf]" in wrong(capsys, command, path, "--set", "J=-1")
     assert "state_weight is 0.0; it must be" in wrong(capsys, command, path, "--state-weight", "0")
     assert "friction_width is -1.0; it must be" in wrong(capsys, command, path, "--friction-width", "-1")
     assert "cutoff is nan; it must be" in wrong(capsys, command, path, "--cutoff", "nan")
@@ -243,7 +243,7 @@ def test_without_a_recording_yet(here, capsys):
     path = write(BLIND)
     assert main(["check", path]) == 0
     told = capsys.readouterr().out
-    assert "The problem has no recording. To solve it, give recordings= with the signals theta." in " ".join(
+    assert "The problem has no recording. To solve the problem, give recordings= with the signals theta." in " ".join(
         told.split()
     )
     assert "J" in told
@@ -270,14 +270,14 @@ def test_the_clock_is_asked_about_before_anything_is_built(here, capsys, monkeyp
     path = write(ONE.replace("problem = ", f"{slow}problem = ").replace("[run()])", "[slow])"))
     assert main(["check", path]) == 0
     told = capsys.readouterr().out
-    assert "Is t in milliseconds?" in told
+    assert "Are its times t in milliseconds?" in told
     assert "Not built yet" in told
 
     def built(*_: object) -> None:
         raise spookid.ProblemError(f"{path}:1: a fit begins after: {capsys.readouterr().err}")
 
     monkeypatch.setattr("spookid.cli.solving.estimate", built)
-    assert "Is t in milliseconds?" in wrong(capsys, "solve", path)
+    assert "Are its times t in milliseconds?" in wrong(capsys, "solve", path)
 
 
 # --- check ---
@@ -316,10 +316,13 @@ def test_check_of_a_problem_whose_noise_is_estimated(here, capsys, monkeypatch):
     assert err == ""
     assert "theta: angle of pivot (sigma estimated)" in out
     assert "Settings    stepper variational, friction smooth, step h = 0.01 s, noise estimated, cutoff" in out
-    assert "Identifiability, linearized at the initial values\n  Changes of 100 % along the directions are " in out
+    assert (
+        "Identifiability, linearized at the initial values\n  Parameter changes of 100 % along these directions: "
+        in out
+    )
     assert "the paper's weight" not in out
     assert main(["check", write(ONE), "--state-weight", "100"]) == 0
-    assert "state_weight=100 is the weight of the original paper." in capsys.readouterr().out
+    assert "state_weight=100, as in the original paper." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -336,7 +339,7 @@ def test_check_takes_the_settings_of_a_solve(here, capsys):
     flags += ["--stepper", "spook", "--friction", "smooth"]
     assert main(["check", write(ONE.replace("[run()])", "[run()], coulomb=b)")), *flags, "--verbose"]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "step h = 0.02 s, weight κ = 7, cutoff of the initial values 5 Hz" in out
+    assert "step h = 0.02 s, weight κ = 7, cutoff of initial states 5 Hz" in out
     assert "friction width pivot 0.3 rad/s Size" in out
 
 

@@ -291,7 +291,7 @@ def test_signals_must_be_in_every_recording():
 
 
 def test_recordings_must_last_two_steps():
-    refuses(lambda: problem(recordings=[recording()], step=0.6), "recording 'run'", "less than two steps", line=False)
+    refuses(lambda: problem(recordings=[recording()], step=0.6), "recording 'run'", "less than two time", line=False)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from spookid import (
     JointPosition,
     Model,
     Parameter,
+    PointPosition,
     Problem,
     ProblemError,
     Recording,
@@ -46,11 +47,26 @@ def test_random_mechanisms(count):
     study(count)
 
 
-@pytest.mark.parametrize("seed", [332, "7 14"])
+@pytest.mark.parametrize("seed", [332, "7 14", "1001 811", "1001 867"])
 def test_what_longer_studies_found(seed):
-    """No degrees of freedom are left of the residuals, whose variance then overflows; no pose has any freedom."""
+    """No degrees of freedom are left of the residuals, whose variance then overflows; no pose has any freedom; a loop
+    is begun with perpendicular axes; a welded body is solved in joint coordinates."""
     with refused_in_a_sentence():
         declarations.solved(Random(seed))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("settings", [{}, {"state_weight": 100.0}, {"estimator": "hard"}])
+def test_bodies_that_are_fixed_to_the_ground(count, settings):
+    bodies = [Body(f"b{i}", mass=1.0, inertia=(0.01, 0.01, 0.01)) for i in range(count)]
+    pairs = zip([GROUND, *bodies], bodies, strict=False)
+    welds = [Fixed(f"weld{i}", one.frame(), other.frame()) for i, (one, other) in enumerate(pairs)]
+    run = Recording(0.01 * np.arange(12), {"y": np.sin(0.09 * np.arange(12))})
+    model = Model(bodies, welds, gravity=gravity(9.81))
+    sensors = [PointPosition(bodies[-1].frame(), "x", "y")]
+    problem = Problem("welded", model, [run], sensors, step=0.01, step_correction=False, **settings)
+    with pytest.raises(ProblemError, match="are rigid in this stepper and leave nothing that could move"):
+        problem.solve()
 
 
 def swing(lengths=(), more=(), **settings):
@@ -82,7 +98,7 @@ def test_constraints_that_repeat_a_joint_or_contradict_it(settings):
     if "state_weight" in settings:  # in maximal coordinates rows that repeat others are known from the others
         swing([0.2], **settings).solve(max_iterations=3)
     else:
-        with pytest.raises(ProblemError, match=r"the joints already satisfy constraints 'd0'; leave these"):
+        with pytest.raises(ProblemError, match=r"the joints already satisfy constraints 'd0'; remove these"):
             swing([0.2], **settings).solve()
     swing(more=[1], **settings).solve(max_iterations=2)
 

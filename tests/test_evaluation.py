@@ -70,7 +70,7 @@ def test_all_fits_converged() -> None:
 
 
 def test_held_pendulums() -> None:
-    said = EVALUATION[EVALUATION.index("**The held pendulum.**") :]
+    said = EVALUATION[EVALUATION.index("**Squared frequency of the hanging pendulum.**") :]
     spans = {
         "furuta-odrive": r"ODrive rod is ([\d.]+) to ([\d.]+) 1/s²",
         "multiarm-pendulum": r"multiarm pendulum is ([\d.]+) to (\d+\.\d+)",

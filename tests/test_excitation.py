@@ -170,5 +170,5 @@ def test_a_jump_is_refused_with_its_time_and_joint(arm: Problem, jump: float, ra
     q_2 = 0.5 * np.sin(3 * t)
     steady = Recording(t, {"q_1": 0.5 * np.sin(2 * t), "q_2": q_2})
     assert np.all(np.isfinite(arm.expected_errors(steady, noise=NOISE).after[:3]))
-    with pytest.raises(ProblemError, match="makes 'elbow' jump at 1 s: 'q_2' changes"):
+    with pytest.raises(ProblemError, match="of joint 'elbow' jumps at 1 s: signal 'q_2' changes"):
         arm.expected_errors(steady.with_signals(q_2=q_2 + jump * (late > 0) + rate * late), noise=NOISE)

@@ -251,7 +251,7 @@ def test_errors_larger_than_their_sigmas_are_told() -> None:
         found = Graph(JointSystem(slide()), factors, step=0.01).solve(101, data, start={"q": [0.0]})
         assert found.excess == 99
         assert found.misfit == pytest.approx(misfit, rel=0.15)
-        assert ("times as large as their sigmas" in str(found)) == (misfit > 1)
+        assert ("times as large as their standard deviations sigma" in str(found)) == (misfit > 1)
 
 
 def slide() -> Model:
@@ -422,7 +422,7 @@ REFUSED = {
     ),
     "a stage that is no list": (
         lambda: swing().solve(3, start={"q": Pendulum.at(0.0)}, stages=Stage(variables="q")),
-        "stages is a Stage, but a list is needed: stages=[...]",
+        "stages is a Stage, but must be a list: stages=[...]",
     ),
     "a stage of hard rows": (
         lambda: graph_of(PositionConstraint(), SoftEquality("q", sigma=1)).solve(
@@ -447,7 +447,7 @@ REFUSED = {
     ),
     "too many references": (
         lambda: inverse_dynamics(Pendulum(), 0.1, ["a", "b"]),
-        "reference is ['a', 'b']; give the name of a signal for each of theta",
+        "reference is ['a', 'b']; give one signal name for each coordinate theta",
     ),
     "efforts of nothing": (
         lambda: inverse_dynamics(Idle(), 0.1, "theta"),

@@ -80,7 +80,7 @@ def test_it_needs_even_samples_and_no_smoother() -> None:
     kept = np.ones(len(recording.t), dtype=bool)
     kept[60] = False
     holed = Recording(recording.t[kept], {name: values[kept] for name, values in recording.signals.items()})
-    with pytest.raises(ProblemError, match=r"input 'u' has hold 'band', which needs .* at equal intervals"):
+    with pytest.raises(ProblemError, match=r"hold 'band' of input 'u' needs .* at equal intervals"):
         oscillator(holed, "band").solve()
     with pytest.raises(ProblemError, match="hold 'band', for which a smoother would need later samples"):
         FixedLagSmoother(oscillator(recording, "band"), 20)

@@ -100,10 +100,10 @@ def unknown(value: float) -> Parameter:
 
 REFUSED = [
     (lambda: FullInertia(0, inertia=(1, 1, 1)), "has mass 0 kg; a mass must be positive"),
-    (lambda: FullInertia(1, inertia=(1, 1, 2.1)), "the largest above the sum of the others, which no body has"),
+    (lambda: FullInertia(1, inertia=(1, 1, 2.1)), "the largest is above the sum of the others, which no body has"),
     (
         lambda: FullInertia(1, inertia=(1, 1, 1, 2, 0, 0)),
-        "has principal moments -1, 1, 3 kg m² .* not all positive",
+        "principal moments -1, 1, 3 kg m² .* not all positive",
     ),
     (lambda: FullInertia(1, (1, 0, 0), inertia=(0.5, 0.5, 0.5), about="origin"), "not all positive"),
     (lambda: FullInertia(1, inertia=(1, 1)), "three principal moments, six entries or 3 x 3, not 2 x 1"),
@@ -114,11 +114,11 @@ REFUSED = [
         lambda: LogCholesky("link", FullInertia(1, inertia=(1, 1, 1), within=0.3)),
         "LogCholesky 'link' uses numbers of its `guess=`, not its within=; give within= to the LogCholesky",
     ),
-    (lambda: FullInertia(unknown(-1.0), inertia=(1, 1, 1), within=0.3), "within 0.3 of what has mass -1 kg, which no"),
-    (lambda: FullInertia(unknown(0.0), inertia=(1, 1, 1), within=0.3), "within 0.3 of what has mass 0 kg, which no"),
+    (lambda: FullInertia(unknown(-1.0), inertia=(1, 1, 1), within=0.3), "within=0.3 is not physical: the mass is -1"),
+    (lambda: FullInertia(unknown(0.0), inertia=(1, 1, 1), within=0.3), "within=0.3 is not physical: the mass is 0 kg"),
     (
         lambda: FullInertia(1, inertia=(1, 1, unknown(2.1)), within=1),
-        "within 1 of what has principal moments 1, 1, 2.1",
+        "within=1 is not physical: principal moments 1, 1, 2.1",
     ),
     (lambda: FullInertia.possible(1, inertia=(1, 1, unknown(1))), "possible is given a Parameter; give numbers"),
     (lambda: FullInertia.possible(1, inertia=(-1, -1, -1)), "possible is given principal moments -1, -1, -1 kg m²"),

@@ -101,9 +101,9 @@ def test_errors_are_those_of_one_process_where_recordings_differ(tmp_path: Path)
             assert found[name].step_error == pytest.approx(one.step_error, rel=1e-2)
         raised = whole.sensitivities.inflation.size > 0
         (told,) = (finding.effect for finding in found.findings if finding.code == "fit.recordings")
-        assert ("Standard errors follow from the scatter between recordings" in told) is raised is (count == 20)
+        assert ("Standard errors are computed from the scatter between recordings" in told) is raised is (count == 20)
         (differ,) = (finding for finding in whole.findings if finding.code == "recordings.differ")
-        assert ("The standard errors include it." in differ.effect) is raised
+        assert ("The standard errors include this variation." in differ.effect) is raised
 
 
 def test_given_weights_are_least_squares(tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ def test_a_worker_and_a_scheduler_that_are_killed_change_no_digit(tmp_path: Path
         _, said = running.communicate(timeout=60)
         assert running.returncode == 2
         assert said.count("\n") == 1
-        assert f"the Dask scheduler at {address} is gone" in said
+        assert f"the Dask scheduler at {address} has stopped" in said
         joint.run("out", "--scheduler", cluster()[0])
     finally:
         for one in started:

@@ -92,7 +92,7 @@ def test_samples_between_steps_of_the_motion_raise_no_alarm(corrected: bool) -> 
 def test_a_step_that_is_too_long_to_tell_samples_between_is_asked_about() -> None:
     long = wheel(driven(0), step=0.19, step_correction=False).solve()
     (notice,) = (f.text for f in long.findings if f.code in ("residuals.autocorrelated", "residuals.no-effect"))
-    assert "those of q are not white" in notice
+    assert "residuals of q are not white" in notice
     assert "does it stay with half of it?" in notice
 
 

@@ -62,7 +62,7 @@ def test_joints_that_follow_and_joints_that_are_held(tmp_path: Path) -> None:
 def test_what_would_change_masses_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, _plain(FOURBAR).replace('angle="degree"', 'angle="degree" settotalmass="3"'))
     robot, values = unknown(robots.read(path))
-    with pytest.raises(ProblemError, match="its compiler option settotalmass changes masses; remove the option"):
+    with pytest.raises(ProblemError, match="the compiler option settotalmass changes masses; remove the option"):
         robot.write(tmp_path / "new.xml", values)
 
 

@@ -152,7 +152,7 @@ def test_without_a_start_the_step_is_told() -> None:
         first.update(t, values)
         later_on.update(t, values)
     (notice,) = first.estimate.notices
-    assert notice.startswith("Estimates contain the discretization error of the step of 0.005 s")
+    assert notice.startswith("Estimates contain the discretization error of the time step 0.005 s")
     assert not later_on.estimate.notices
 
 
@@ -167,7 +167,7 @@ def test_residuals_that_are_too_large_are_told() -> None:
     rng = np.random.default_rng(0)
     shaken = noisy.with_signals(theta=noisy.signals["theta"] + 4 * SIGMA * rng.standard_normal(len(noisy.t)))
     (notice,) = followed(smoother(run), shaken).notices
-    assert re.match(r"Since (1\.[5-9]|2)\S* s the residuals are [34](\.\d)? times larger than their noise", notice)
+    assert re.match(r"Since t = (1\.[5-9]|2)\S* s residuals are [34](\.\d)? times larger than their noise", notice)
 
 
 # --- gaps and what does not come ---
@@ -179,7 +179,9 @@ def test_behind_a_long_gap_the_states_begin_anew(tmp_path: Path) -> None:
     for t, values in whole[:40]:
         before = online.update(t, values)
     waiting = online.update(whole[40][0] + 400, whole[40][1])
-    assert waiting.reason == "after the gap at 2.195 s the states are estimated anew, and too few samples yet"
+    assert (
+        waiting.reason == "the states are estimated anew after the gap in the data at 2.195 s, and too few samples yet"
+    )
     assert waiting.values == before.values
     assert waiting.std_errs == before.std_errs
     assert np.isnan(waiting.t)
@@ -217,7 +219,7 @@ def test_a_signal_that_does_not_come_is_named() -> None:
     online = FixedLagSmoother(rod(), WINDOW)
     for k in range(3000):
         estimate = online.update(0.005 * k, {"theta": 0.1})
-    assert estimate.reason == "no sample of 'u' has arrived yet"
+    assert estimate.reason == "no sample of signal 'u' has arrived yet"
     assert online.intake.early > 2500
     for k in range(3000, 3021):
         estimate = online.update(0.005 * k, {"theta": 0.1, "u": 0.0})

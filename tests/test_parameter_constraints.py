@@ -180,7 +180,7 @@ def test_bad_constraints_are_refused_in_a_sentence(constraints: list[Any], words
 
 def test_one_relation_and_chains_are_refused_in_a_sentence(tmp_path: Path) -> None:
     for one in (m_1 + m_2 == 1.8, Relation("whole", m_1 + m_2 == 1.8)):
-        with pytest.raises(ProblemError, match="but a list is needed"):
+        with pytest.raises(ProblemError, match="but must be a list"):
             given().with_(constraints=one)
     for chain in ("0.5 <= m <= 0.9", "0.5 <= 2 * (m + n) <= 0.9", "m == n**2 == 1"):
         file = tmp_path / "chained.py"
@@ -212,7 +212,7 @@ def test_total_mass_and_mirrored_refuse_what_they_cannot_relate() -> None:
     for wrong, words in (
         (lambda: total_mass([known, other], 3.0), "no mass of a, b is a Parameter"),
         (lambda: total_mass([loose], -1.0), "must be positive"),
-        (lambda: total_mass(loose, 1.0), "a list is needed"),  # type: ignore[arg-type]
+        (lambda: total_mass(loose, 1.0), "must be a list"),  # type: ignore[arg-type]
         (lambda: mirrored(known, heavier), "its mass is 2, not 1"),
         (lambda: mirrored(known, other), "there is nothing to relate"),
         (lambda: mirrored(loose, loose), "twice"),

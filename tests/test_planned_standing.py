@@ -97,7 +97,7 @@ def test_the_commands_of_a_loop(tmp_path: Path, capsys: pytest.CaptureFixture[st
     small = ["--duration", "1", "--rate", "50", "--harmonics", "3", "--starts", "1", "--step", "0.02"]
     assert main(["excite", str(file), *noise, *limits, *small, "--until", "I_crank=1%", "--out", str(out)]) == 0
     said = capsys.readouterr().out
-    assert "The error of I_crank is below 1 % after" in said
+    assert "The standard error of I_crank is below 1 % after" in said
     plan, crank, rocker, base = Recording.from_csv(out), 0.10, 0.30, 0.30
     assert max(np.abs(plan.signals[f"{joint}_rate"]).max() for joint in ("drive", "knee", "wrist", "pivot")) <= 8.0
     angles = plan.signals["crank"], plan.signals["rocker"]

@@ -76,16 +76,16 @@ def test_nothing_is_asked_of_what_the_model_explains() -> None:
             lambda: slide(change=lambda r: r.with_signals(f=1e3 * np.cos(50 * T))),
             "initial value wrong by more than a factor of ten",
         ),
-        (lambda: slide(0.03), " ms later than their timestamps"),
-        (lambda: slide(-0.03), " ms earlier than their timestamps"),
-        (lambda: slide(change=faster(1e3)), "Is t in milliseconds?"),
+        (lambda: slide(0.03), " ms later than the timestamps imply"),
+        (lambda: slide(-0.03), " ms earlier than the timestamps imply"),
+        (lambda: slide(change=faster(1e3)), "Are its times t in milliseconds?"),
         (lambda: swing(scaled("theta", 180 / np.pi)), "if theta was in degrees"),
         (
             lambda: swing(lambda r: scaled("theta", -1)(r.with_signals(theta=r.signal("theta") + np.pi))),
             "half a turn on",
         ),
         (lambda: swing(lambda r: r.with_signals(theta=np.rint(652 * r.signal("theta")))), "ticks of an encoder"),
-        (lambda: swing(faster(1e3)), "Is t in milliseconds?"),
+        (lambda: swing(faster(1e3)), "Are its times t in milliseconds?"),
     ],
 )
 def test_what_is_wrong_is_asked_about(problem: Callable[[], Problem], words: str) -> None:
@@ -128,6 +128,6 @@ def test_what_is_given_twice_is_asked_about() -> None:
     problem = slide()
     again = replace(problem.recordings[0], name="again")
     (asked,) = problem.with_(recordings=[*problem.recordings, again]).questions()
-    assert "Recordings 'run' and 'again' hold the same samples" in asked
+    assert "Recordings 'run' and 'again' contain the same samples" in asked
     (asked,) = problem.with_(observations=[*problem.observations, problem.observations[0]]).questions()
     assert "2 sensors use signal 'x'" in asked

@@ -117,8 +117,8 @@ def test_the_command_writes_draws_and_files_that_a_simulator_loads(tmp_path, mon
 
 def test_nothing_to_draw_is_refused(fitted):
     problem, solution = fitted
-    with pytest.raises(ProblemError, match="give 1 or more"):
+    with pytest.raises(ProblemError, match="give at least 1"):
         studies.randomize(problem, solution, 0)
     known = problem.with_(fixed=["J", "b"])
-    with pytest.raises(ProblemError, match="nothing to draw"):
+    with pytest.raises(ProblemError, match="no draw is possible"):
         studies.randomize(known, known.solve(), 10)

@@ -125,7 +125,7 @@ def test_simulated_states():
         ({"q": np.zeros((3, 1, 7))}, "q has shape (3, 1, 7)"),
         ({"v": np.zeros((4, 1, 7))}, "v has shape (4, 1, 7); give it (4, bodies, 6)"),
         ({"v": np.full((4, 1, 6), np.nan)}, "v holds a value that is not finite"),
-        ({"q": np.zeros((4, 2, 7)), "v": np.zeros((4, 1, 6))}, "q has 2 bodies and v has 1"),
+        ({"q": np.zeros((4, 2, 7)), "v": np.zeros((4, 1, 6))}, "poses q are of 2 bodies and velocities v of 1"),
     ],
 )
 def test_bad_states(states, message):
@@ -167,7 +167,7 @@ def test_between_keeps_what_was_commanded_before():
 
 
 def test_unknown_signal_lists_those_there_are():
-    with pytest.raises(ProblemError, match="'run' has no signal 'c'; it has 'a', 'b'"):
+    with pytest.raises(ProblemError, match="'run' has no signal 'c'; its signals are 'a', 'b'"):
         recording(a=T, b=T).signal("c")
 
 

@@ -191,7 +191,7 @@ def test_values_of_expressions():
     )
     more = solution(tool.of("loaded") - tool.of("empty"))
     assert abs(more.estimate - 0.5) < 3 * more.std_err
-    with pytest.raises(ProblemError, match=r"'m_tool', which differs by recording; choose one with recording="):
+    with pytest.raises(ProblemError, match=r"'m_tool', which has a value per recording; give recording="):
         solution(tool)
     with pytest.raises(ProblemError, match=r"contains 'm_tool\[full\]', which is no parameter"):
         solution(tool, recording="full")
@@ -210,7 +210,7 @@ def test_refusals():
         Parameter("m", 1.0, per="run")  # type: ignore[arg-type]
     with pytest.raises(ProblemError, match=r"'m' is shared by all recordings; declare it with per=\"recording\""):
         Parameter("m", 1.0).of("empty")
-    with pytest.raises(ProblemError, match=r"initial value -1.0 of 'm_tool\[empty\]' is outside \[0, inf\]"):
+    with pytest.raises(ProblemError, match=r"initial value -1.0 of parameter 'm_tool\[empty\]' is outside its bounds"):
         declared(initial={"m_tool[empty]": -1.0})
 
 

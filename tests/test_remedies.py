@@ -66,5 +66,5 @@ def test_a_fit_that_stopped_names_the_recording_that_holds_the_cost() -> None:
     assert found.status is Status.MAX_ITERATIONS
     (held,) = (finding.text for finding in found.findings if finding.code == "fit.stopped")
     assert "recording 'wrong' has " in held
-    assert "is 'Δp hinge': fit it alone" in held
+    assert "is 'Δp hinge': fit this recording alone" in held
     assert not any(finding.code == "fit.stopped" for finding in made.solve().findings)

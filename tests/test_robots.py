@@ -97,7 +97,7 @@ def test_joints_that_move_no_mass(tmp_path: Path) -> None:
     end = '<joint name="end" type="fixed">'
     path.write_text(ARM.replace(end, '<joint name="end" type="continuous">'))
     robot = robots.read(path)
-    assert robot.notices == ("All links moved by end are massless: the joint is fixed at 0.",)
+    assert robot.notices == ("All links that joints end move are massless: these joints are fixed at 0.",)
     assert list(robot.joints) == ["shoulder", "elbow", "slide"]
     # A joint that leads one with mass is part of the motion.
     leads = ARM.replace(end, '<joint name="end" type="continuous">').replace(
@@ -147,7 +147,7 @@ HOSTILE = {
     "infinity": (ARM.replace('value="2.0"', 'value="inf"'), "give one finite number"),
     "an impossible inertia": (
         ARM.replace('ixx="0.02"', 'ixx="0.2"'),
-        r"urdf:5: link 'upper' has principal moments .*mend",
+        r"urdf:5: link 'upper': principal moments .*mend",
     ),
     "an unknown type": (ARM.replace('"prismatic"', '"screw"'), "has type 'screw'; use one of revolute, continuous"),
     "no axis": (

@@ -101,7 +101,7 @@ def test_from_a_file_and_a_log_to_the_file(solved: Path, tmp_path: Path, capsys:
     assert main(["new", robot, log, "--out", out]) == 0
     told = capsys.readouterr()
     assert "3 joints, 2 positions, 2 of them with a current" in told.out
-    assert "no column for slide: the file fixes these joints at 0" in told.err
+    assert "no column for joints slide: the problem file fixes these at 0" in told.err
     assert "not used: shoulder_vel (a rate)" in told.err
     problem = load_problem(out)
     guesses = {p.name: p.guess for p in problem.parameters}
@@ -119,7 +119,7 @@ def test_from_a_file_and_a_log_to_the_file(solved: Path, tmp_path: Path, capsys:
     assert "joint 'slide' of robot 'arm' is fixed in the results" in capsys.readouterr().err
     for change, more, words in (
         ("", ("elbow=0",), "joint 'elbow' of robot 'arm' is fixed but moves in the results"),
-        ("0 0.05 0.4", (), "joint 'elbow' of robot 'arm' is 0.1 m away from its place on 'upper' in the results"),
+        ("0 0.05 0.4", (), "joint 'elbow' of robot 'arm' is 0.1 m away from its place on body 'upper' in the results"),
         ('<axis xyz="1 0 0"/>', (), "joint 'elbow' of robot 'arm' has another axis than in the results"),
         ('rpy="0 0.4 0"', (), "joint 'elbow' of robot 'arm' has another"),
     ):
@@ -217,7 +217,7 @@ def test_what_is_written_replaces_earlier_exports_alone(
     for robot, words in refused.items():
         assert words in export(robot, tmp_path / "new.urdf")
     other.write_text(ARM.replace("slide", "slip").replace("elbow", "knee"))
-    assert "has no hinge or slider 'slide' to hold" in export(other, tmp_path / "new.urdf")
+    assert "has no hinge or slider 'slide' to fix" in export(other, tmp_path / "new.urdf")
     assert not (tmp_path / "new.urdf").exists()
 
 
@@ -307,7 +307,7 @@ def test_units_that_the_log_does_not_say(solved: Path, tmp_path: Path, capsys: p
     Recording(1e3 * run.t, columns).to_csv(tmp_path / "log.csv", time="time")
     new = ["new", str(solved / "arm.urdf"), str(tmp_path / "log.csv"), "--out"]
     assert main([*new, str(tmp_path / "odd.py")]) == 0
-    assert "is 'time' in ms? Then give --units time=ms" in capsys.readouterr().err
+    assert "is column 'time' in ms? Then give --units time=ms" in capsys.readouterr().err
     units = ["--units", "time=ms", "elbow_pos=deg"]
     assert main([*new, str(tmp_path / "arm.py"), *units, "shoulder_vel=deg/s"]) == 0
     assert "in ms?" not in capsys.readouterr().err
@@ -328,7 +328,7 @@ def test_inertias_that_no_body_has(tmp_path: Path, capsys: pytest.CaptureFixture
     (tmp_path / "arm.urdf").write_text(ARM.replace('ixx="0.02"', 'ixx="9"'))
     command = ["new", str(tmp_path / "arm.urdf"), "--out", str(tmp_path / "arm.py")]
     assert main(command) == 2
-    assert "mend=True, of commands --mend" in " ".join(capsys.readouterr().err.split())
+    assert "mend=True (option --mend of commands)" in " ".join(capsys.readouterr().err.split())
     assert main([*command, "--mend"]) == 0
     assert "mend=True" in (tmp_path / "arm.py").read_text()
     assert load_problem(str(tmp_path / "arm.py")).model.bodies
@@ -451,7 +451,8 @@ SERVOS = """<mujoco model="arm"><worldbody><body name="upper">
   <body name="lower" pos="0 0 -0.2">
     <joint name="j2" axis="0 1 0" damping="0.1"/><inertial pos="0 0 -0.1" mass="0.4" diaginertia="1e-3 1e-3 1e-3"/>
   </body></body></worldbody>
-  <actuator><position name="a1" joint="j1" kp="20" kv="1.5" forcerange="-4 4" delay="0.01" nsample="8"/>
+  <actuator><position name="a1" joint="j1" kp="20" kv="1.5" forcerange="-4 4" delay="0.01" nsample="8"
+   timeconst="0.02"/>
   <velocity name="a2" joint="j2" kv="2"/></actuator></mujoco>"""
 
 
@@ -477,7 +478,7 @@ def test_servos_of_the_file_follow_commands_of_the_log(tmp_path: Path, commands:
     assert (first.mode, second.mode) == ("position", "velocity")
     assert float(first.limit) == 4
     assert (problem.guess["j1_kp"], problem.guess["j1_kd"], problem.guess["j2_kp"]) == (20, 1.5, 2)
-    assert problem.guess["delay"] == 0.01
+    assert (problem.guess["delay"], problem.guess["j1_lag"]) == (0.01, 0.02)
     assert {"j1_armature", "j2_armature"} <= set(problem.guess)
     assert main(["check", str(out)]) == 0
 
@@ -525,8 +526,8 @@ def test_a_joint_with_a_torque_and_no_position_is_held(tmp_path: Path, capsys: p
     out = tmp_path / "arm.py"
     assert main(["new", str(tmp_path / "arm.urdf"), str(log), "--out", str(out)]) == 0
     told = capsys.readouterr().err
-    assert "no column for shoulder, slide: the file fixes these joints at 0" in told
-    assert "shoulder_effort (drives shoulder, but no column has its position)" in told
+    assert "no column for joints shoulder, slide: the problem file fixes these at 0" in told
+    assert "shoulder_effort (column drives joint shoulder, whose position is in no column)" in told
     assert [motor.joint.name for motor in load_problem(out).model.motors] == ["elbow"]
 
 

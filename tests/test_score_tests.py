@@ -188,7 +188,7 @@ def test_recordings_that_disagree_are_told() -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_noise_that_lasts_is_told_if_it_has_no_usual_cause(seed: int) -> None:
     notice = told(fitted(seed, hidden=0.1))
-    assert "those of pin are not white" in notice
+    assert "residuals of pin are not white" in notice
     assert "an unmodelled effect lasts for several samples" in notice
 
 

@@ -111,6 +111,39 @@ def test_a_delay_of_commands_is_found():
     covered(solved, {"kp": 2.0, "delay": 0.0125})
 
 
+def test_a_lag_of_commands_is_found_where_a_limit_acts():
+    T_lag, held = 0.03, goal(T)
+    acting = np.empty(len(T))  # at the samples; between them it fades
+    acting[0] = held[0]
+    for k in range(len(T) - 1):
+        acting[k + 1] = held[k] + (acting[k] - held[k]) * np.exp(-1 / RATE / T_lag)
+
+    def effort(u, q, s, t):
+        k = min(int(t * RATE + 1e-6), len(T) - 1)
+        commanded = u + (acting[k] - u) * np.exp(-(t - T[k]) / T_lag)
+        return np.clip(3.0 * (commanded - q) - 0.05 * s, -1.2, 1.2)
+
+    kp, lag = Parameter("kp", 2.0, lower=0), Parameter("lag", 0.01, lower=0, upper=0.2)
+    limit = Parameter("limit", 1.6, lower=0.1)
+    drive = lambda j: Servo(j, "goal", kp=kp, kd=0.05, limit=limit, lag=lag, rounding=1e-3)  # noqa: E731
+    covered(problem(motion(effort), drive, viscous=B).solve(), {"kp": 3.0, "lag": T_lag, "limit": 1.2})
+
+
+def test_an_integral_of_the_error_is_found():
+    truth = {"kp": 2.0, "ki": 5.0, "b": B}
+    held, x, angle = goal(T), np.zeros(3), [0.0]
+    for u in held[:-1]:
+        torque = lambda x, u=u: 2.0 * (u - x[0]) + 5.0 * x[2] - 0.05 * x[1] - B * x[1] - M * 9.81 * L * np.sin(x[0])  # noqa: E731
+        rates = lambda t, x, u=u, torque=torque: [x[1], torque(x) / (J + M * L**2), u - x[0]]  # noqa: E731
+        x = solve_ivp(rates, (0, 1 / RATE), x, rtol=1e-8, atol=1e-10).y[:, -1]
+        angle.append(x[0])
+    shown = np.array(angle) + 1e-3 * np.random.default_rng(0).normal(size=len(T))
+    kp, ki, b = Parameter("kp", 1.5, lower=0), Parameter("ki", 3.0, lower=0), Parameter("b", 0.03, lower=0)
+    recording = Recording(T, {"goal": held, "q": shown}, name="log")
+    solved = problem(recording, lambda j: Servo(j, "goal", kp=kp, ki=ki, kd=0.05), viscous=b).solve()
+    covered(solved, truth)
+
+
 def test_friction_that_sticks_with_deterministic_dynamics():
     # Where who sticks is wrong, a search can end with a joint that nothing drives: kp, c and delay are then zero.
     recording = motion(lambda u, q, s, t: 3.0 * (u - q) - 0.05 * s - 0.1 * np.tanh(s / 1e-3), late=0.008)
@@ -175,6 +208,9 @@ def test_an_effort_of_a_joint_acts_late_too():
         (dict(kp=-1), "kp is -1"),
         (dict(mode="force"), "mode is 'force'; give 'position', 'velocity' or 'effort'"),
         (dict(limit=0), "limit is 0"),
+        (dict(lag=-0.1), "lag is -0.1"),
+        (dict(ki=1, integral_limit=0), "integral_limit is 0"),
+        (dict(ki=1, mode="effort"), "needs a position or velocity command"),
         (dict(rounding=0), "rounding is 0"),
         (dict(enabled=""), "enabled is ''"),
         (dict(coordinate=1), "coordinate"),

@@ -60,7 +60,9 @@ def test_a_plot_is_a_figure_that_notebooks_show(drawn, solution, name):
 
 
 def test_a_plot_that_is_none_is_refused_with_those_that_are(solution):
-    with pytest.raises(ProblemError, match=r"no figure 'fits'; there are fit, convergence, parameters, influence"):
+    with pytest.raises(
+        ProblemError, match=r"figure 'fits' does not exist; figures are fit, convergence, parameters, influence"
+    ):
         solution.plot("fits")
 
 

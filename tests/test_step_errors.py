@@ -259,7 +259,7 @@ def test_a_notice_says_what_exceeds_the_standard_error(tmp_path: Path) -> None:
     sharp = swing(noise=1e-4, stepper=Variational(), state_weight=1e4).solve()
     J = sharp["J"]
     assert J.step_error > 2 * J.std_err
-    text = f"The time step of 0.01 s makes J {J.step_error:.2g} kg m^2 ({J.step_error / J.std_err:.2g}) too large"
+    text = f"step of 0.01 s makes estimates J {J.step_error:.2g} kg m^2 ({J.step_error / J.std_err:.2g}) too large"
     assert text in " ".join(sharp.notices)
     assert text in " ".join(sharp.summary().split())
     noisy = swing(noise=2e-2, stepper=Variational(), state_weight=1e4).solve()

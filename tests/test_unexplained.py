@@ -49,8 +49,8 @@ def test_what_kept_a_fit_from_its_end_is_told_by_its_settings() -> None:
     problem = slider().with_(recordings=[driven()], step_correction=False)
     stopped = problem.solve(max_iterations=1)
     assert stopped.status is Status.MAX_ITERATIONS
-    assert "the data do not determine the combination of" in stopped.message
-    assert "may diverge along it (max_iterations = 1)" in stopped.message
+    assert "the data do not determine a combination of" in stopped.message
+    assert "along which a fit may diverge (max_iterations = 1)" in stopped.message
     assert "stiff" not in stopped.message
     weighted = slider(35.0).with_(recordings=[driven()], stepper=Spook(), state_weight=1e4).solve(max_iterations=0)
     assert "too stiff for `state_weight`" in weighted.message

@@ -182,7 +182,7 @@ def test_a_log_that_grows_in_pieces_is_followed_until_it_is_interrupted_and_resu
     assert [line.split()[0] for line in estimates.splitlines()[1:]] == ["5.00", "6.00", "7.00"]
     assert page.startswith("swing: watched until ")
     count = text[:cut].count("\n") - 1
-    assert err == f"spookid: interrupted after {count} rows; --resume kept.npz continues from here\n"
+    assert err == f"spookid: interrupted after {count} rows; to continue, give --resume kept.npz\n"
     # The same log to its end, on a terminal: what was seen is passed over, one table is rewritten below what is told.
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     assert main(["watch", "swing.py", "friction.csv", "--resume", "kept.npz"]) == 0
@@ -231,10 +231,10 @@ def test_repeated_late_and_blind_rows_and_a_pause_are_told_and_the_log_goes_on(h
     told = [line.removeprefix("spookid: ") for line in err]
     assert (
         told[0]
-        == "log.csv line 4: it has the same time 0.01 s as an earlier row; the first sample of each signal is used"
+        == "log.csv line 4: the row has the same time 0.01 s as an earlier row; the first sample of each signal is used"
     )
     assert told[1].startswith("log.csv line 219: 'u' is missing, which each row of the first seconds has; ")
-    assert told[2].startswith("log.csv line 234: its timestamp is 1.29 s earlier than that of a previous row; ")
+    assert told[2].startswith("log.csv line 234: the timestamp is 1.29 s earlier than the timestamp of a previous row")
     assert told[3].startswith("log.csv line 254: 0.61 s without a row of use; ")
     ends = ["2 rows repeat the time of another", "10 rows have no sample of an input", "10 rows came too late"]
     assert [line.removeprefix("log.csv: ") for line in told[4:7]] == ends

@@ -79,7 +79,7 @@ def positioning(source: Path) -> Arrays:
 
 
 def swing_up(source: Path) -> Arrays:
-    """Swing-up of the Quanser Qube until it is balanced: ``theta`` of the arm and ``alpha`` of the pendulum [rad].
+    """The Quanser Qube, until it is balanced if ever: ``theta`` of the arm and ``alpha`` of the pendulum [rad].
 
     ``alpha`` is 0 hanging and ±π upright; ``u`` [V], after clipping, acts from its sample to the next, delayed by whole
     samples and 0 V before the first arrives. The device's own rates lag by 16 ms and are left out, and so is balancing:
@@ -90,7 +90,7 @@ def swing_up(source: Path) -> Arrays:
     delay = round(QUBE_DELAY / (t[1] - t[0]))
     u = np.concatenate([np.zeros(delay), sent, sent[-1:]])[: len(t)]
     away = np.flatnonzero(np.abs(np.mod(alpha, 2 * math.pi) - math.pi) >= BALANCING)
-    kept = t < t[away[-1] + 1] - MARGIN
+    kept = t < (t[away[-1] + 1] - MARGIN if len(away) < len(t) else np.inf)
     return {"t": t[kept], "theta": theta[kept], "alpha": alpha[kept], "u": u[kept]}
 
 
@@ -196,6 +196,7 @@ def toss(source: Path, number: int) -> Arrays:
     return {"t": dt * np.arange(len(poses)), **columns, **turns}
 
 
+CHIRPS = ("chirp_pos_1", "chirp_pos_2", "chirp_neg_1", "chirp_neg_2")
 SWINGUPS = ("swingup_500hz_1", "swingup_500hz_2", "swingup_500hz_3", "swingup_250hz_1", "swingup_250hz_2")
 DOUBLE_PENDULUM = ("A0_01", "A0_04", "A0_11", "A0_12", "C1_143524", "C1_143601", "C1_143704", "C1_144115", "C1_154220")
 GIMBAL = ("release_2024", "pulses_torque_units", "sine_1V", "sine_4V", "step_2V", "step_5V")
@@ -206,7 +207,7 @@ SOURCES: dict[str, tuple[str, Callable[[Path], Arrays]]] = {
         f"pendulum_free_swing_{number}": (f"pendulum-free-swing/pendulum_free_swing_data_{number}.txt", free_swing)
         for number in FIRST_PEAK
     },
-    **{name: (f"furuta-qube-swingup/{name}.npz", swing_up) for name in SWINGUPS},
+    **{name: (f"furuta-qube-swingup/{name}.npz", swing_up) for name in (*SWINGUPS, *CHIRPS)},
     **{name: (f"furuta-odrive/{name}.npz", gimbal_motor) for name in GIMBAL},
     **{
         f"cube_toss_{number}": ("contactnets-cube/tosses_000_079.npz", partial(toss, number=number))

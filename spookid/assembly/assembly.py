@@ -35,9 +35,9 @@ from spookid.assembly.contact_start import (
 )
 from spookid.assembly.declared import check_recording
 from spookid.assembly.initialization import Guess, SampledRecording, oriented
-from spookid.assembly.input_data import residual_factors, with_late_inputs
+from spookid.assembly.input_data import residual_factor, with_late_inputs
 from spookid.assembly.keeping import kept
-from spookid.assembly.observations import Observed, chain_of, has_room, layout, observation_factors, without_room
+from spookid.assembly.observations import Observed, chain_of, layout, observation_factors, without_room
 from spookid.assembly.priors import (
     NORMALISER,
     feasible,
@@ -70,7 +70,7 @@ from spookid.transcription.transcription import Chain, Point, Transcription
 
 @dataclass(frozen=True, eq=False)
 class Assembly:
-    """A problem made ready for a solver."""
+    """Problem prepared for a solver: factors, sampled recordings and initial values."""
 
     problem: Problem
     settings: Settings
@@ -94,12 +94,12 @@ class Assembly:
 
     @property
     def sigmas(self) -> Array:
-        """σ of each sensor, as far as it is known by now, (n_o,)."""
+        """Noise standard deviation σ of each sensor at the current values, (n_o,)."""
         values = {c.symbol.element_hash(): c.value for c in self.constants}
         return np.array([values[s.element_hash()] for s in ca.vertsplit(self.settings.sensors)])
 
     def numbers(self, point: Point, chain: int) -> tuple[Constant, ...]:
-        """Every symbol of factors and mechanics with its number at a point, in one recording."""
+        """Numerical value of every symbol in factors and mechanics at a point, for one recording."""
         problem, values = self.problem, point.parameters.tolist()
         return (
             *at_widths(self.constants, problem, self.settings, self.values(point)),
@@ -108,12 +108,12 @@ class Assembly:
         )
 
     def values(self, point: Point) -> dict[str, float]:
-        """Number of every parameter at a point, by name."""
+        """Value of every parameter at a point, by name."""
         return self.problem.guess | dict(zip(self.transcription.names, point.parameters.tolist(), strict=True))
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What a user should know about how the problem was set up, by rank."""
+        """Findings about the set-up of the problem, sorted by rank."""
         return setup_findings(self.problem, self.sampled)
 
 
@@ -210,7 +210,7 @@ def _seen_like(like: Assembly | None, sampled: Sequence[SampledRecording]) -> tu
     """The layout of samples of another assembly, if it has room for these."""
     if like is None or len(like.sampled) != len(sampled):
         return None
-    fits = sampled is like.sampled or all(has_room(like.observed, e.samples) for e in sampled)
+    fits = sampled is like.sampled or all(not without_room(like.observed, e.samples) for e in sampled)
     return like.observed if fits else None
 
 
@@ -240,8 +240,8 @@ def transcribed(
     chains: Sequence[Chain],
     like: Transcription | None = None,
 ) -> Transcription:
-    """Factors and recordings with the bounds and magnitudes of the free parameters; ``like`` if it has these factors,
-    so that no kernel is made twice."""
+    """Factors and recordings, with bounds and magnitudes of the free parameters; ``like`` if it has the same factors,
+    so that no kernel is built twice."""
     free = problem.free
     sizes = np.array([magnitude(p, problem.guess[p.name]) for p in free])
     charts, constraints = inertia_charts(problem), parameter_constraints(problem, sizes)
@@ -263,12 +263,12 @@ def all_factors(problem: Problem, settings: Settings, seen: Sequence[Observed]) 
 
 
 def settings_of(problem: Problem) -> Settings:
-    """Symbols of the settings in factors."""
+    """Symbols of the settings that occur in factors."""
     return kept(Settings.of, problem.model, len(problem.channels))
 
 
 def factors(problem: Problem, model: Model, settings: Settings, seen: Sequence[Observed] | None = None) -> list[Factor]:
-    """Those of the motion and of what is observed, for the problem's model or one that differs from it in numbers.
+    """Factors of motion and observations, for the problem's model or a model that differs only in numbers.
 
     Args:
         seen: which samples make the rows of which factor; None: those of the motion alone.
@@ -277,7 +277,7 @@ def factors(problem: Problem, model: Model, settings: Settings, seen: Sequence[O
     written = list(kept(_of_motion, scheme, scheme.law, scheme.dynamics, model, settings))
     if seen is not None:
         written += observation_factors(problem, settings, model, seen)
-        written += residual_factors(problem, settings, model)
+        written += (residual_factor(problem, settings, one, model) for one in problem.residuals)
         written += place_factors(problem, settings)
     written = with_width_formulas(written, problem, settings)
     return [problem.parameter_set.written(factor) for factor in written]
@@ -290,7 +290,7 @@ def _of_motion(
 
 
 def check_stepper(problem: Problem) -> None:
-    """Raise ProblemError for a model that the problem's stepper, in the form that the fit takes, cannot do."""
+    """Raise ProblemError for a model that the problem's stepper does not support in a fit."""
     problem.scheme.check_model(problem.model)
     check_schedules(problem.model, problem.stepper.name, problem.scheme.refuses)
 
@@ -305,7 +305,7 @@ def _check(problem: Problem) -> None:
 
 
 def gather(problem: Problem, recording: Recording) -> SampledRecording:
-    """Sample a recording at the problem's steps and initialize the states there."""
+    """Sample a recording at the problem's time steps, and initialize the states at these steps."""
     steps, values = grid(recording, problem.step), problem.guess_on(recording.name)
     still = tuple((name, value) for name, value in values.items() if name not in problem.delays)
     cutoff = math.inf if problem.model.contacts else problem.cutoff  # impacts have no bandwidth
@@ -358,7 +358,7 @@ def unknowns(
     states: Array,
     touching: Array | None = None,
 ) -> Array:
-    """Unknowns of each step, (N, ambient), from states x = (q, v), (N, 13 n_b), and from what contacts do if known."""
+    """Unknowns of each step, (N, ambient), from states x = (q, v), (N, 13 n_b), and from contact forces if known."""
     poses = states[:, : problem.model.configuration.ambient]
     moved = unwrapped(problem.model, displacements(problem.model, poses, problem.guess_on(sampled.recording.name)))
     rates = np.diff(moved, axis=0) / sampled.grid.step
@@ -372,7 +372,7 @@ def unknowns(
 
 
 def joined(assembly: Assembly, recording: Recording, number: int) -> tuple[SampledRecording, Chain, Array]:
-    """Another recording of an assembled problem, sampled, its chain, and its states to begin with, (N, ambient).
+    """Another recording of an assembled problem: its samples, its chain, and its initial states, (N, ambient).
 
     Args:
         number: its place among all recordings.

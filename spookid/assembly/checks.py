@@ -54,7 +54,7 @@ _LOOKED = 5
 
 
 def check_closure(problem: Problem) -> None:
-    """Refuse loops that close in no pose that is found, before they are followed along recordings.
+    """Raise ProblemError if loops cannot be closed, before they are followed along recordings.
 
     Loops whose lengths are sought are left to the fit.
 
@@ -125,7 +125,7 @@ def _size(rows: ca.SX) -> ca.SX:
 
 
 def welded_findings(problem: Problem, states: Array) -> list[Finding]:
-    """That joints hold all bodies in every pose, if they do: what moves is their give.
+    """Warning that joints allow no motion in any pose except by their compliance.
 
     Args:
         states: along a recording, (N, 13 n_b).
@@ -144,8 +144,8 @@ def welded_findings(problem: Problem, states: Array) -> list[Finding]:
         return []
     names = tuple(joint.name for joint in JointCoordinates(model).cut)
     effect = (
-        f"The mechanism has no degree of freedom: the loops closed by {', '.join(map(repr, names))} fix all bodies. "
-        "Only the compliance of the joints allows motion."
+        f"The mechanism has no degree of freedom: the loops of joints {', '.join(map(repr, names))} lock all bodies. "
+        "Only compliant joints allow motion."
     )
     return [Finding("mechanism.immobile", names, effect=effect, advice="Leave a joint out, or correct its axes.")]
 
@@ -158,7 +158,7 @@ _NOTHING = 1e-7
 
 
 def check_ranks(model: Model, poses: Array, times: Array, values: Values) -> None:
-    """Refuse a constraint whose rows depend on the others in some poses and not in others.
+    """Raise ProblemError for a constraint whose equations are redundant in some poses but not in others.
 
     Nothing would determine its multipliers there, and the motion would have an additional degree of freedom.
 
@@ -226,13 +226,13 @@ def given_inertias(model: Model) -> Iterator[Finding]:
     """
     for body in model.bodies:
         if is_constant(body.inertia) and (wrong := impossible(ca.DM(body.inertia).full())):
-            effect = f"The inertia given for body {body.name!r} ({body.place}) is not physical: it {wrong}."
+            effect = f"The inertia of body {body.name!r}, declared at {body.place}, is not physical: {wrong}."
             advice = "Correct it if the body turns about that axis."
             yield Finding("inertia.unphysical", (body.name,), effect=effect, advice=advice)
 
 
 def check_turns(model: Model, poses: Array, times: Array, values: Mapping[str, float]) -> None:
-    """Refuse a motion in which an angle passes ±π if a constraint depends on its number of turns.
+    """Raise ProblemError if an angle passes ±π in the motion and a constraint depends on its number of turns.
 
     Args:
         poses: q at each step, (N, 7 n_b).
@@ -262,7 +262,7 @@ _MOTIONS = 2
 
 
 def cyclic(problem: Problem) -> list[int]:
-    """Indices of the coordinates of a tree of joints that no sensor determines and no force depends on.
+    """Indices of tree coordinates that no sensor determines and on which no force depends.
 
     Not looked for where loops close, bodies are free, or what acts is not that of joints alone, but for constraints on
     velocities.
@@ -303,7 +303,7 @@ def _felt(problem: Problem, values: Values) -> ca.Function:
 
 
 def setup_findings(problem: Problem, sampled: Sequence[SampledRecording]) -> tuple[Finding, ...]:
-    """Of a problem and the samples of its recordings, by rank."""
+    """Findings about a problem and the samples of its recordings, sorted by rank."""
     found = [*_rigid(problem), *_uncorrected(problem), *step_chosen(problem), *given_inertias(problem.model)]
     found += welded_findings(problem, sampled[0].guess.states)
     found += idle_findings(problem.model, [(one.recording, one.held) for one in sampled])
@@ -315,18 +315,18 @@ def setup_findings(problem: Problem, sampled: Sequence[SampledRecording]) -> tup
 def _rigid(problem: Problem) -> list[Finding]:
     """That joints are not as compliant as declared, in a stepper whose joints are rigid."""
     soft = tuple(problem.stepper.stiffened(problem.model))
-    effect = f"Joints are rigid in this stepper: compliance and damping of {', '.join(soft)} are ignored."
+    effect = f"This stepper has rigid joints: it ignores the compliance and damping of joints {', '.join(soft)}."
     return [Finding("stepper.rigid", soft, effect=effect)] if soft else []
 
 
 def step_chosen(problem: Problem) -> list[Finding]:
-    """That the step is the motion's, if it is."""
+    """Note that the time step was chosen from the motion."""
     if problem.step != problem.bandwidth_step:
         return []
-    taken = ", taken from the estimates by a fit with half of it, whose samples and residuals are shown"
+    taken = ", removed from the estimates by a fit with half the step, whose samples and residuals are shown"
     effect = (
-        f"The step of {problem.step:g} s follows from the bandwidth of the motion: its discretization error is "
-        f"{100 * SHARE:g} % of the efforts{taken if problem.corrects else ''}. Set step= for another one."
+        f"The time step {problem.step:g} s follows from the bandwidth of the motion: its discretization error is "
+        f"{100 * SHARE:g} % of the efforts{taken if problem.corrects else ''}. Set step= to change the step."
     )
     return [Finding("step.chosen", evidence={"step": problem.step}, effect=effect)]
 
@@ -335,8 +335,8 @@ def _uncorrected(problem: Problem) -> list[Finding]:
     """That estimates are not those of continuous time although they were asked for."""
     asked = problem.estimates_noise and EXTRAPOLATED not in problem.stepper.refuses and problem.step_correction
     effect = (
-        f"With {uncorrected(problem)} the estimates are not extrapolated: they contain the discretization error of "
-        f"the step h = {problem.step:g} s. Solve with a smaller step to see how large it is."
+        f"A model with {uncorrected(problem)} allows no extrapolation to step zero: estimates contain the "
+        f"discretization error of the step h = {problem.step:g} s. A smaller step shows how large this error is."
     )
     return [Finding("step.uncorrected", (), {"step": problem.step}, effect)] if asked and uncorrected(problem) else []
 
@@ -350,13 +350,13 @@ _DOUBLE = 8
 
 
 def memory(problem: Problem, transcription: Transcription) -> float:
-    """What a whole fit takes by the nonzeros of the Jacobian, to a factor of two or three [bytes]."""
+    """Memory of a fit, estimated from the nonzeros of the Jacobian, within a factor of two or three [bytes]."""
     entries = _ENTRIES if problem.estimates_noise else _BY_WEIGHT
     return float(_DOUBLE * entries * (2 if problem.corrects else 1) * transcription.nonzeros)
 
 
 def check_states(problem: Problem) -> None:
-    """Refuse a problem whose initial states alone exceed memory, before anything is laid out.
+    """Raise ProblemError if the initial states alone exceed memory, before other arrays are allocated.
 
     Raises:
         ProblemError: with its size.
@@ -367,7 +367,7 @@ def check_states(problem: Problem) -> None:
 
 
 def check_fit(problem: Problem, transcription: Transcription) -> None:
-    """Refuse a problem whose fit exceeds memory, before it begins.
+    """Raise ProblemError if a fit exceeds memory, before the fit begins.
 
     Raises:
         ProblemError: with its size.

@@ -14,6 +14,7 @@ import numpy as np
 
 from spookid.assembly.initialization import SampledRecording
 from spookid.assembly.problem import Problem
+from spookid.data.channels import Channel
 from spookid.data.sampling import finite_samples
 from spookid.data.sensors import TorqueMotor
 from spookid.kernels.arrays import Array
@@ -47,18 +48,18 @@ def slip_widths(problem: Problem, sampled: tuple[SampledRecording, ...]) -> Arra
 
 
 def widths_along(problem: Problem, rates: Array) -> Array:
-    """Friction width of each coordinate, (n_s,) [rad/s or m/s], where they slip with rates (N, n_s)."""
+    """Friction width of each coordinate, (n_s,) [rad/s or m/s], for a motion with slip rates (N, n_s)."""
     return declared_widths(problem, width_along(rates))
 
 
 def width_along(rates: Array) -> Array:
-    """Friction width of each coordinate by default, (n_s,), where they slip with rates (N, n_s)."""
+    """Default friction width of each coordinate, (n_s,), for a motion with slip rates (N, n_s)."""
     share = WIDTH_SHARE * np.sqrt(np.mean(rates**2, axis=0))
     return np.where(share > 0, share, WIDTH_AT_REST)
 
 
 def declared_widths(problem: Problem, otherwise: Array) -> Array:
-    """Friction width of each coordinate as declared, at the initial values, and ``otherwise`` where none is, (n_s,)."""
+    """Declared friction width of each coordinate at the initial values, and ``otherwise`` without one, (n_s,)."""
     declared = None if problem.sticks_exactly else problem.friction_width
     if declared is None:
         return otherwise
@@ -77,12 +78,12 @@ def _width_formulas(problem: Problem, settings: Settings) -> list[tuple[ca.SX, c
 
 
 def width_keys(problem: Problem, settings: Settings) -> list[int]:
-    """The same for problems whose friction widths are the same Parameters."""
+    """Key that is equal for problems whose friction widths are the same Parameters."""
     return [one.element_hash() for pair in _width_formulas(problem, settings) for one in pair]
 
 
 def with_width_formulas(written: Sequence[Factor], problem: Problem, settings: Settings) -> list[Factor]:
-    """Factors with the Parameters of friction widths instead of their numbers."""
+    """Factors in which Parameters of friction widths replace their numbers."""
     if not (formulas := _width_formulas(problem, settings)):
         return list(written)
     symbols, widths = (ca.vertcat(*one) for one in zip(*formulas, strict=True))
@@ -92,7 +93,7 @@ def with_width_formulas(written: Sequence[Factor], problem: Problem, settings: S
 def at_widths(
     constants: Sequence[Constant], problem: Problem, settings: Settings, values: Mapping[str, float]
 ) -> list[Constant]:
-    """Constants with the numbers that Parameters of friction widths have at these values."""
+    """Constants in which friction widths have the numbers for these Parameter values."""
     formulas = _width_formulas(problem, settings)
     widths = {symbol.element_hash(): number(width, values) for symbol, width in formulas}
     return (
@@ -110,7 +111,7 @@ def numbers(
     touch: float = WIDTH_AT_REST,
     rounding: float = 0.0,
 ) -> tuple[Constant, ...]:
-    """Every symbol of the factors but the free parameters, with its number."""
+    """Numerical value of every symbol in the factors, except the free parameters."""
     values = problem.guess_on()
     masses = sum(substitute(body.mass, values).item() for body in problem.model.bodies)
     weight = float(masses * np.linalg.norm(substitute(problem.model.gravity, values)))
@@ -139,7 +140,7 @@ def numbers(
 
 
 def chosen_numbers(problem: Problem, values: Mapping[str, float], recording: int) -> tuple[Constant, ...]:
-    """Which recording it is, and its own parameters by the symbols that were declared."""
+    """Selector of a recording, and its own parameters by the symbols of the declared parameters."""
     known = problem.parameter_set
     choice = zip(ca.vertsplit(known.choice), known.chosen(recording).tolist(), strict=True)
     own = [Constant(p, values[known.name_on(p, known.recordings[recording])]) for p in known.own]
@@ -147,7 +148,7 @@ def chosen_numbers(problem: Problem, values: Mapping[str, float], recording: int
 
 
 def magnitude(parameter: Parameter, guess: float) -> float:
-    """Typical size of a parameter: that of its initial value, else the span of its bounds, else 1.
+    """Typical size of a parameter: of its initial value, otherwise the span of its bounds, otherwise 1.
 
     An initial value of either sign below the rounding of its bounds' span, or of 1, is a zero: it is no scale.
     """
@@ -158,7 +159,7 @@ def magnitude(parameter: Parameter, guess: float) -> float:
 
 
 def sizes(problem: Problem, settings: Settings, constants: Sequence[Constant]) -> tuple[NoiseSize, ...]:
-    """Noise of a problem that estimates it: one process noise a unit, unless declared, and each sensor's."""
+    """Estimated noise of a problem: one process noise per unit, unless declared, and one noise per sensor."""
     places = {c.symbol.element_hash(): i for i, c in enumerate(constants)}
 
     def place(symbol: ca.SX) -> int:
@@ -193,7 +194,7 @@ def sizes(problem: Problem, settings: Settings, constants: Sequence[Constant]) -
         labels = tuple(slip_name(model.holding.contacts[i]) for i in own)
         found.append(NoiseSize("disturbance", labels, "m/s", where, 0.0 if hard else slip, SLIP_FLOOR))
     for i, sensor in enumerate(problem.channels):
-        floor = 0.0 if sensor.sigma else resolution([r.signal(sensor.signal) for r in problem.recordings])
+        floor = 0.0 if sensor.sigma else resolution(sensor, [r.signal(sensor.signal) for r in problem.recordings])
         where = (place(settings.sensors[i]),)
         found.append(NoiseSize("sensor", (sensor.signal,), sensor.unit, where, sensor.sigma, floor / np.sqrt(12)))
     return tuple(found)
@@ -211,7 +212,7 @@ def _averaging(problem: Problem, signal: str) -> float:
 
 
 def at_gains(problem: Problem, noise: Sequence[Noise], values: Mapping[str, float], back: bool = False) -> list[Noise]:
-    """Measured noise as an effort at these gains, from that at their initial values; ``back``: the other way."""
+    """Convert measured noise from an effort at the initial gains to an effort at given gains; ``back``: inversely."""
     values, ratios = problem.parameter_set.on(values), {}
     for motor in problem.model.motors:
         if motor.measured and not is_constant(motor.sensitivity):
@@ -225,9 +226,11 @@ def at_gains(problem: Problem, noise: Sequence[Noise], values: Mapping[str, floa
     return [scaled(one) for one in noise]
 
 
-def resolution(recordings: Sequence[Array]) -> float:
-    """The coarsest of the smallest steps between values of a signal in each recording, 0 if they come in no steps."""
-    return max(map(_resolution, recordings), default=0.0)
+def resolution(channel: Channel, recordings: Sequence[Array]) -> float:
+    """Width of a count of a channel: declared, or the largest, over recordings, of the smallest steps between values of
+    the signal; 0 without steps."""
+    declared = channel.sensor.resolution
+    return max(map(_resolution, recordings), default=0.0) if declared is None else float(declared)
 
 
 def _resolution(values: Array) -> float:

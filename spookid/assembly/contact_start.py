@@ -41,7 +41,7 @@ _TOUCHING = 1e-3
 
 
 def check_contacts(problem: Problem) -> None:
-    """Raise ProblemError for contacts, or limits of joints, that a fit cannot do."""
+    """Raise ProblemError for contacts or joint limits that a fit does not support."""
     what = f"{problem.place}: Problem {problem.name!r} has"
     if any(joint.limits is not None for joint in problem.model.joints):
         raise ProblemError(
@@ -55,7 +55,7 @@ def check_contacts(problem: Problem) -> None:
 
 
 def check_samples(problem: Problem, sampled: tuple[SampledRecording, ...], between: bool) -> None:
-    """Raise ProblemError for contacts without a sample at each step; ``between``: some lie between steps."""
+    """Raise ProblemError for contacts without a sample at each step; ``between``: some samples are between steps."""
     intervals = [float(np.median(np.diff(e.recording.t))) for e in sampled]
     if problem.model.contacts and (between or any(interval > 1.01 * problem.step for interval in intervals)):
         raise ProblemError(
@@ -65,7 +65,7 @@ def check_samples(problem: Problem, sampled: tuple[SampledRecording, ...], betwe
 
 
 def refuse_contacts(problem: Problem, what: str) -> None:
-    """Raise ProblemError for contacts that push: ``what`` takes a motion whose touches are known."""
+    """Raise ProblemError for unilateral contacts: ``what`` needs a motion whose contacts are known."""
     if problem.model.contacts:
         names = ", ".join(contact.name for contact in problem.model.contacts)
         raise ProblemError(
@@ -75,7 +75,7 @@ def refuse_contacts(problem: Problem, what: str) -> None:
 
 
 def touch_speed(problem: Problem, sampled: tuple[SampledRecording, ...]) -> float:
-    """Speed that counts for contacts [m/s]."""
+    """Smallest speed that counts as motion of a contact [m/s]."""
     if not (problem.model.contacts and sampled):
         return _AT_REST
     n = problem.model.configuration.ambient
@@ -86,7 +86,7 @@ def touch_speed(problem: Problem, sampled: tuple[SampledRecording, ...]) -> floa
 def contact_start(
     problem: Problem, sampled: SampledRecording, poses: Array, speed: float, sharpness: float, known: Array | None
 ) -> Array:
-    """The unknowns of contacts at each step, (N, n), from poses (N, 7 n_b).
+    """Initial values of the contact unknowns at each step, (N, n), from poses (N, 7 n_b).
 
     A contact is closed where it rests within the noise of its gap, and in steps in which it turns; below the share
     ``sharpness`` of the speed it sticks.
@@ -108,8 +108,8 @@ def contact_start(
 
 
 def touching(problem: Problem, unknowns: Array) -> Array | None:
-    """u and z of all contacts before each step, and rates behind them, (N, n), from the unknowns of a fit (N, ambient);
-    None without contacts. No pose determines the first rates, before the contacts of the first step."""
+    """Unknowns u and z of all contacts before each step, and rates behind them, (N, n), from the unknowns of a fit (N,
+    ambient); None without contacts. No pose determines the first rates, before the contacts of the first step."""
     model, law = problem.model, problem.scheme.law
     if not model.contacts:
         return None
@@ -136,7 +136,7 @@ def _rates_among(problem: Problem) -> range:
 
 
 def with_codes(problem: Problem, sampled: tuple[SampledRecording, ...], start: Point) -> Point:
-    """A start with the codes of contacts that the measured poses suggest."""
+    """Start in which contacts are active where the measured poses suggest it."""
     if not problem.model.contacts or problem.sticks_in_pairs:
         return start
     return replace(start, codes=tuple({contact_law.CONTACT_LAW: _codes(problem, e)} for e in sampled))
@@ -195,8 +195,8 @@ def _own(contact: Contact, place: Array, form: str, step: float, speed: float, s
 
 
 def noise_of(values: Array) -> float:
-    """Standard deviation of white noise, from that quantile of second differences along time that neither rare impacts
-    determine, nor rest, where measured poses have little scatter."""
+    """Standard deviation of white noise, from a quantile of second differences in time that neither rare impacts nor
+    rest determine."""
     second = np.abs(np.diff(values, 2, axis=0))
     return float(np.quantile(second, 0.8) / (1.2816 * np.sqrt(6))) if second.size else 0.0
 
@@ -222,7 +222,7 @@ _JUMP = 3.0
 def begun(
     model: Model, smooth: Guess, samples: Guess, told: Strikes, steps: Grid, values: Mapping[str, float]
 ) -> tuple[Guess, Strikes]:
-    """Initial states that jump at impacts, and the impacts where parabolas on both sides of them meet.
+    """Initial states that jump at impacts, and the impacts where parabolas on both sides intersect.
 
     Args:
         smooth, samples: the initial states from smoothed sensors, and from their samples as they are.

@@ -38,7 +38,7 @@ def is_correlated(channel: Channel) -> bool:
 
 
 def interval(samples: Sequence[Samples]) -> float:
-    """The usual time between samples of a channel in all recordings [s]."""
+    """Typical time between samples of a channel in all recordings [s]."""
     apart = np.concatenate([np.diff(one.stamps) for one in samples])
     return float(np.median(apart)) if len(apart) else math.inf
 
@@ -46,7 +46,7 @@ def interval(samples: Sequence[Samples]) -> float:
 def correlated_layout(
     problem: Problem, order: int, own: Sequence[int], samples: Sequence[Sequence[Samples]], spare: int
 ) -> tuple[Reach, tuple[int, ...], tuple[bool, ...], tuple[float, ...]]:
-    """``reach``, ``slots``, ``whole`` and ``intervals`` of ``Observed`` for some channels.
+    """Values of ``reach``, ``slots``, ``whole`` and ``intervals`` of ``Observed`` for some channels.
 
     Raises:
         ProblemError: if the stepper, or the distance of samples, lets their noise not be correlated.
@@ -65,7 +65,7 @@ def correlated_layout(
 
 
 def reach_back(channels: Sequence[Channel], samples: Sequence[Sequence[Samples]]) -> Reach:
-    """Which states predict a sample and the one before it.
+    """States that are needed to predict a sample and the preceding sample.
 
     Raises:
         ProblemError: if there are too many steps between them.
@@ -84,8 +84,8 @@ def reach_back(channels: Sequence[Channel], samples: Sequence[Sequence[Samples]]
 
 
 def previous(samples: Samples, reach: Reach, slots: int) -> tuple[Array, Array]:
-    """Of every sample, in the order of ``Samples.between``: the value before, and how many steps ago that was, 0 if
-    there is none in reach, each (N − reach, slots)."""
+    """Preceding value of each sample, in the order of ``Samples.between``, and the number of steps since then, 0 if it
+    is out of reach, each (N − reach, slots)."""
     seen, cells, where = samples.placed(reach, True)
     values, gaps = np.zeros((2, max(samples.count - reach.steps, 0), slots))
     before = np.maximum(seen - 1, 0)
@@ -98,7 +98,7 @@ def previous(samples: Samples, reach: Reach, slots: int) -> tuple[Array, Array]:
 def innovation(
     channel: Channel, now: tuple[ca.SX, ca.SX], before: tuple[ca.SX, ca.SX], ago: ca.SX, usual: float, sigma: ca.SX
 ) -> ca.SX:
-    """The row of a sample, whose square is its share of the cost.
+    """Normalized innovation of a sample, whose square is its part of the cost.
 
     Args:
         now, before: what is predicted and what was measured.
@@ -115,7 +115,7 @@ def innovation(
 
 
 def check_correlation(channel: Channel) -> None:
-    """Raise ProblemError for a time that is not positive, or that is unknown beside a given sigma."""
+    """Raise ProblemError for a correlation time that is not positive, or unknown while sigma is given."""
     tau, what = channel.correlation_time, f"{channel.sensor.place}: {channel.signal!r} has correlation_time"
     if is_constant(tau) and not 0 <= float(tau) < math.inf:
         raise ProblemError(f"{what} {float(tau):g}; give a positive time [s], a Parameter, or 0 for white noise")

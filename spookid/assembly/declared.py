@@ -41,7 +41,7 @@ _OF_PARAMETERS = {"model", "recordings", "observations", "residuals", "constrain
 
 
 def normalized(problem: Problem) -> Iterator[tuple[str, Any]]:
-    """Fields with what was given in one form: tuples of one kind, relations without names, a model with torques."""
+    """Declared fields in a standard form: tuples, relations without names, and a model with measured torques."""
     for name, kind in (("recordings", Recording), ("observations", Sensor), ("residuals", Residual)):
         if not isinstance(getattr(problem, name), RecordingFiles):
             yield name, collected(getattr(problem, name), kind, f"{problem.what}: {name}")
@@ -56,16 +56,40 @@ def normalized(problem: Problem) -> Iterator[tuple[str, Any]]:
     yield "fixed", frozenset(collected(fixed, str, f"{problem.what}: fixed"))
     if isinstance(problem.model, Model):
         yield "model", with_torques(problem.model, problem.observations)
+        yield from _anchored(problem)
+
+
+_ANCHORED = 1e-3
+"""Standard deviation of the integral of a random walk over a recording [s]: far below what a fit determines of it."""
+
+
+def _anchored(problem: Problem) -> Iterator[tuple[str, Any]]:
+    """Sensors of hidden states: the wheel of each begins at zero; that of a random walk ends there, too."""
+    if not problem.model.hidden:
+        return
+    if isinstance(problem.recordings, RecordingFiles):
+        raise ProblemError(f"{problem.what} has hidden states and RecordingFiles; read the recordings first")
+    names = {one.name: one.ends_as_it_begins for one in problem.model.hidden}
+    joints = {joint.name: joint for joint in problem.model.joints}
+    seen = [sensor for sensor in problem.observations if getattr(sensor, "signal", None) not in names]
+    yield "observations", (*seen, *(JointPosition(joints[name], name, sigma=_ANCHORED) for name in names))
+    recordings = []
+    for recording in problem.recordings:
+        signals = {name: np.full(len(recording.t), np.nan) for name in names}
+        for name, both in names.items():
+            signals[name][[0, -1] if both else [0]] = 0.0
+        recordings.append(recording.with_signals(**signals))
+    yield "recordings", tuple(recordings)
 
 
 def split(problem: Problem, options: Mapping[str, Any]) -> tuple[Problem, dict[str, Any]]:
-    """The problem with its own settings among the options, and the others."""
+    """Split options into settings of the problem, which are applied, and other options."""
     own = {name: value for name, value in options.items() if name in problem.__dataclass_fields__}
     return problem.with_(**own), {name: value for name, value in options.items() if name not in own}
 
 
 def changed(problem: P, changes: dict[str, Any]) -> P:
-    """A copy with other settings, which finds out again only what these may change; see ``Problem.with_``."""
+    """Copy with other settings; only what depends on them is computed again, see ``Problem.with_``."""
     settings = problem.__dataclass_fields__
     if unknown := set(changes) - set(settings):
         raise ProblemError(f"{problem.what} has no setting {min(unknown)!r}; it has {listed(settings)}")
@@ -92,7 +116,7 @@ def changed(problem: P, changes: dict[str, Any]) -> P:
 
 
 def check(problem: Problem) -> None:
-    """Raise ProblemError for settings out of range, a name that is not known, or a recording that cannot be fitted."""
+    """Raise ProblemError for settings out of range, unknown names, or a recording that cannot be fitted."""
     widths = problem.friction_width
     each = widths.values() if isinstance(widths, Mapping) else [widths]
     numbers: list[tuple[str, Any]] = [("friction_width", value) for value in each if not isinstance(value, ca.SX)]
@@ -143,12 +167,12 @@ def _check_names(problem: Problem) -> None:
         finite = isinstance(value, Real) and math.isfinite(value)
         fixed = {name, problem.parameter_set.declared_names.get(name)} & set(problem.fixed)
         if not (finite and (fixed or p.lower <= value <= p.upper)):
-            where = f"initial value {value!r} of {name!r} is outside [{p.lower:g}, {p.upper:g}]"
+            where = f"initial value {value!r} of parameter {name!r} is outside its bounds [{p.lower:g}, {p.upper:g}]"
             raise ProblemError(f"{problem.what}: {where}; move it, or the bounds")
 
 
 def check_recording(problem: Problem, recording: Recording) -> None:
-    """Raise ProblemError for a recording that a problem cannot be fitted to."""
+    """Raise ProblemError for a recording to which the problem cannot be fitted."""
     values, motors = problem.guess_on(recording.name), problem.model.motors
     try:
         steps = grid(recording, problem.step)
@@ -199,7 +223,7 @@ def free_parameters(problem: Problem) -> tuple[Parameter, ...]:
 
 
 def delays(problem: Problem) -> tuple[str, ...]:
-    """Names of the parameters in delays of sensors, and in delays and lags of inputs, of each recording too."""
+    """Names of the parameters in delays of sensors, and in delays and lags of inputs, for all recordings."""
     late = [*(channel.delay for channel in problem.channels)]
     late += [expression for one in problem.model.inputs for expression in (one.delay, one.lag)]
     pairs = ((d, *problem.parameter_set.of(d)) for d in parameters_in(late, problem.what))
@@ -207,7 +231,7 @@ def delays(problem: Problem) -> tuple[str, ...]:
 
 
 def uncorrected(problem: Problem) -> str:
-    """What keeps estimates from being extrapolated to continuous time; empty if nothing does."""
+    """Model parts that prevent extrapolation of estimates to step zero, as text; empty if there are none."""
     # Impacts leave errors that do not fall with the square of the step.
     kept = {
         "impacts": [tie.name for tie in problem.model.ties if isinstance(tie, Impact)],
@@ -218,8 +242,8 @@ def uncorrected(problem: Problem) -> str:
 
 
 def bandwidth_step(problem: Problem) -> float | None:
-    """The longest step that the motion allows [s]; None where no effort is measured or no joint's position is, and
-    for steps of first order."""
+    """Longest time step that the motion's bandwidth allows [s]; None without measured efforts or joint positions, and
+    for first-order steppers."""
     measured = isinstance(problem.model, Model) and any(motor.measured for motor in problem.model.motors)
     if not measured or getattr(problem.stepper, "order", None) != 2:
         return None
@@ -241,7 +265,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def rows(problem: Problem) -> list[dict[str, Any]]:
-    """A row of a table for each parameter."""
+    """Table rows, one for each parameter."""
     free, guess = {p.name for p in problem.free}, problem.guess
     return [
         {"parameter": p.name, "guess": guess[p.name], "lower": p.lower, "upper": p.upper, "unit": p.unit}

@@ -25,7 +25,7 @@ _PASSES = 5
 
 @dataclass(frozen=True)
 class Strike:
-    """One impact, as a fit has found it."""
+    """One impact as estimated by a fit."""
 
     impact: str
     """Name of the ``Impact``."""
@@ -42,8 +42,8 @@ class Strike:
 
 
 def encounters(assembly: Assembly, point: Point, chain: int) -> list[tuple[int, float, float, Array]]:
-    """Of each impact of a recording the number of its contact, its scheduled and its found place in steps from the
-    first, and velocities before and after, (6,)."""
+    """For each impact in a recording: contact number, scheduled and estimated time in steps, and velocities before and
+    after, (6,)."""
     problem, sampled = assembly.problem, assembly.sampled[chain]
     model, states, found = problem.model, point.states[chain], []
     for i, impact in enumerate(model.holding.contacts):
@@ -68,7 +68,7 @@ def encounters(assembly: Assembly, point: Point, chain: int) -> list[tuple[int, 
 
 
 def retimed(assembly: Assembly, point: Point) -> tuple[Assembly, float]:
-    """The same problem with impacts where a motion has them, and by how many steps they moved at most."""
+    """Same problem with impacts at the times of an estimated motion, and the largest change of a time in steps."""
     sampled, moved = [], 0.0
     for c, one in enumerate(assembly.sampled):
         times: list[list[float]] = [[] for _ in one.strikes.times]
@@ -85,7 +85,7 @@ def retimed(assembly: Assembly, point: Point) -> tuple[Assembly, float]:
 
 
 def around(assembly: Assembly, point: Point, multipliers: Sequence[Array]) -> Assembly:
-    """The same problem with impacts where the motion of another fit of it has them; itself without impacts.
+    """Same problem with impacts at the times of the motion of another fit; unchanged without impacts.
 
     Args:
         multipliers: λ of each step that the other fit has found on each recording, (N, n_g).
@@ -99,7 +99,7 @@ def around(assembly: Assembly, point: Point, multipliers: Sequence[Array]) -> As
 
 
 def strikes_of(assembly: Assembly, point: Point, chain: int, multipliers: Array) -> tuple[Strike, ...]:
-    """The impacts of a recording in the order of time.
+    """Impacts of a recording in the order of time.
 
     Args:
         multipliers: λ of each step, (N, n_g); they show around which steps a fit took impacts.

@@ -23,7 +23,7 @@ from spookid.assembly.schedules import Strikes
 from spookid.assembly.tracking import BETTER, TURNS, KinematicFit, Motion, Tracking, derivatives, state_at
 from spookid.data.channels import Channel, all_predicted, order
 from spookid.data.inputs import Acting
-from spookid.data.losses import robust
+from spookid.data.losses import StudentT, robust
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, Samples, smoothed
 from spookid.data.sensors import JointPosition
@@ -41,8 +41,12 @@ from spookid.results.findings import Finding
 
 
 def prepared(recording: Recording, channels: Sequence[Channel]) -> Recording:
-    """The recording without the samples that a robust loss is there for, and quaternions continuous in sign."""
-    signals = {c.signal: medians(recording.signal(c.signal), c.period) for c in channels if robust(c.loss)}
+    """Recording without the outliers that a robust loss removes, and with continuous signs of quaternions."""
+    signals = {
+        c.signal: medians(recording.signal(c.signal), c.period)
+        for c in channels
+        if robust(c.loss) or isinstance(c.loss, StudentT)
+    }
     recording = recording.with_signals(**signals) if signals else recording
     for sensor in dict.fromkeys(c.sensor for c in channels if c.sensor.either_sign):
         recording = recording.with_signals(**_continuous(recording, sensor.signals))
@@ -70,7 +74,7 @@ def _continuous(recording: Recording, signals: Sequence[str]) -> dict[str, Array
 def oriented(
     model: Model, channels: Sequence[Channel], recording: Recording, grid: Grid, states: Array, values: Values
 ) -> Recording:
-    """The recording with signals whose sign together may be either in that which is nearer to the motion.
+    """Recording in which signals with a common unknown sign have the sign nearer to the motion.
 
     Args:
         states: x = (q, v) at each step, (N, 13 n_b).
@@ -94,7 +98,7 @@ _WIDTH = 0.01
 def reckoned(
     model: Model, channels: Sequence[Channel], measured: Array, motion: Motion, values: Values
 ) -> tuple[Array, list[int]]:
-    """Coordinates of all joints, (N, n_s), and the indices of those that no sensor determines.
+    """Coordinates of all joints, (N, n_s), and the indices of coordinates that no sensor determines.
 
     Args:
         channels: all that there are.
@@ -145,8 +149,8 @@ def _hung(model: Model, moved: Array, told: Sequence[int], values: Values, step:
 
 
 def lacking(model: Model, values: Values) -> ca.Function:
-    """Of coordinates and their derivatives, (n_s,) each: what the motion takes along each coordinate besides gravity
-    and the loads, without inputs and dry friction, (n_s,)."""
+    """Effort that the motion requires along each coordinate besides gravity and loads, without inputs and dry friction,
+    from coordinates and derivatives, (n_s,) each."""
     symbols = [ca.SX.sym(name, len(model.freedoms)) for name in ("d", "rate", "acceleration")]
     state, joints = state_at(model, *symbols), JointCoordinates(model)
     mass, none = model.inertia(), ca.SX(len(model.inputs), 1)
@@ -165,7 +169,7 @@ def lacking(model: Model, values: Values) -> ca.Function:
 
 
 def seen_by(model: Model, channels: Sequence[Channel]) -> set[int]:
-    """Numbers of the coordinates of a tree of joints that channels of positions see."""
+    """Indices of tree coordinates that position channels measure."""
     d = ca.SX.sym("d", len(model.freedoms))
     state = state_at(model, d, ca.SX(d.numel(), 1), ca.SX(d.numel(), 1))
     shown = all_predicted(channels, state)
@@ -175,7 +179,7 @@ def seen_by(model: Model, channels: Sequence[Channel]) -> set[int]:
 
 @dataclass(frozen=True, eq=False)
 class Guess:
-    """States at every step of a grid."""
+    """Initial states at every step of a grid."""
 
     states: Array
     """x = (q, v) at each step, (N, 13 n_b)."""
@@ -186,7 +190,7 @@ class Guess:
 
 @dataclass(frozen=True, eq=False)
 class SampledRecording:
-    """One recording, sampled at the steps."""
+    """One recording with its samples at the time steps."""
 
     recording: Recording
     grid: Grid
@@ -208,7 +212,7 @@ class SampledRecording:
 def guess(
     model: Model, observations: Sequence[Channel], recording: Recording, grid: Grid, values: Values, cutoff: float
 ) -> Guess:
-    """States that agree with the filtered observations at zero constraint violation.
+    """Initial states that agree with filtered observations and satisfy all constraints.
 
     Coordinates of a tree of joints place its bodies directly. Closed loops and other sensors are followed along
     the recording (``tracking``). Coordinates of a tree that no position determines follow from sensors of
@@ -285,7 +289,7 @@ def _findings(model: Model, hidden: Sequence[int], untold: Sequence[int]) -> tup
 
 
 def geared(model: Model, sensors: list[Channel], targets: Array, values: Values) -> tuple[list[Channel], Array]:
-    """Return observations, and angles that follow from others by gears and couplings, not by poses."""
+    """Return the observations, and angles that follow from others by gears and couplings."""
     pairs = zip(sensors, targets.T, strict=True)
     seen = {
         (s.sensor.joint, s.sensor.coordinate): _true(s, target, values)

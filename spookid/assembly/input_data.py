@@ -31,12 +31,8 @@ from spookid.stepping.impulses import VELOCITY_ROWS, Settings
 from spookid.transcription.factor import Factor, Group, Kind
 
 
-def residual_factors(problem: Problem, settings: Settings, model: Model) -> list[Factor]:
-    """The user's own."""
-    return [_residual(problem, settings, residual, model) for residual in problem.residuals]
-
-
-def _residual(problem: Problem, settings: Settings, residual: Residual, model: Model) -> Factor:
+def residual_factor(problem: Problem, settings: Settings, residual: Residual, model: Model) -> Factor:
+    """One of the user's own."""
     data = [ca.SX.sym("u", len(problem.model.inputs)) for _ in range(residual.states)]
     inputs = [problem.model.by_signal(u) for u in data]
     variables, motions = _motions(problem, settings, model, residual)
@@ -68,7 +64,7 @@ def _motions(
 
 
 def residual_data(residual: Residual, factor: Factor, inputs: Array) -> Array:
-    """Of its factor: the inputs at each of its states, (count, n)."""
+    """Data of a residual's factor: inputs at each of its states, (count, n)."""
     count, first = factor.count(len(inputs)), _first(residual, factor)
     return contiguous(np.hstack([inputs[first + i : first + i + count] for i in range(residual.states)]))
 
@@ -76,7 +72,7 @@ def residual_data(residual: Residual, factor: Factor, inputs: Array) -> Array:
 def with_measured(
     problem: Problem, residual: Residual, inputs: Array, factor: Factor, sampled: SampledRecording
 ) -> Array:
-    """These with what else of a recording its rows take."""
+    """Data with the other measured signals that the residual uses."""
     if not residual.data(problem.model):
         return inputs
     values, recording = problem.guess_on(sampled.recording.name), sampled.recording
@@ -94,7 +90,7 @@ def _first(residual: Residual, factor: Factor) -> int:
 def windows(
     scheme: Scheme[Any], settings: Settings, model: Model, count: int, order: int
 ) -> tuple[dict[int, ca.SX], list[Motion]]:
-    """The unknowns, by offset, that states at neighbouring steps are made of, and how each moves."""
+    """Unknowns at neighbouring steps, by offset, from which a window of states is computed, with their derivatives."""
     window = scheme.window(model, settings, order)
     variables: dict[int, ca.SX] = {}
     motions = []
@@ -141,7 +137,7 @@ def input_data(
 
 
 def with_late_inputs(model: Model, factors: Sequence[Factor]) -> list[Factor]:
-    """Factors of the motion whose data are A and B of A + B d instead of inputs; the same if no delay is free."""
+    """Factors of the motion with data A and B of delayed inputs A + B d; the same if no delay is free."""
     moving = _moving(model)
     if not moving:
         return list(factors)
@@ -149,7 +145,7 @@ def with_late_inputs(model: Model, factors: Sequence[Factor]) -> list[Factor]:
 
 
 def late_inputs(model: Model, values: Mapping[str, float], inputs: Array, slopes: Array) -> Array:
-    """A of inputs (n, n_u), and behind them B of delays and lags that move.
+    """Inputs A (n, n_u), followed by their derivatives B with respect to free delays and lags.
 
     Args:
         values: of the parameters, by name.

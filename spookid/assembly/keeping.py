@@ -10,8 +10,8 @@ T = TypeVar("T")
 
 
 def kept(make: Callable[..., T], *declared: object) -> T:
-    """What a function makes of declarations, which do not change. It is made anew if one of them cannot be a key: a
-    stepper of the user's own may have a field that is a list."""
+    """Cache of a function of declarations, which do not change. Without a cache if an argument is not hashable: a
+    user's stepper may have a list as a field."""
     try:
         hash(declared)
     except TypeError:

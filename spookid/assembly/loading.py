@@ -49,12 +49,12 @@ class ProblemFile:
     """True if it holds ``problems``."""
 
     def source(self, key: str) -> str:
-        """What finds one of its problems from anywhere: the file's whole path, with the key if it has several."""
+        """Absolute path of the problem file, with the problem's key if the file has several."""
         return f"{self.path.absolute()}{_PICK}{key}" if self.keyed else str(self.path.absolute())
 
 
 def load_problem(path: str | os.PathLike[str]) -> Problem:
-    """The problem of a file, ``PROBLEM.py`` or ``PROBLEM.py::key``.
+    """Load the problem of a file, ``PROBLEM.py`` or ``PROBLEM.py::key``.
 
     Raises:
         ProblemError: as `load_file`, or if the file holds several problems and none is picked.
@@ -69,14 +69,14 @@ def load_problem(path: str | os.PathLike[str]) -> Problem:
 
 
 def whole_path(path: str | os.PathLike[str]) -> str:
-    """``PROBLEM.py`` or ``PROBLEM.py::key`` as it is found from anywhere."""
+    """Absolute path of ``PROBLEM.py`` or ``PROBLEM.py::key``."""
     name, pick, key = os.fspath(path).partition(_PICK)
     return os.path.abspath(name) + pick + key
 
 
 @checked
 def load_file(path: str | os.PathLike[str]) -> ProblemFile:
-    """Run a problem file and collect what it declares.
+    """Execute a problem file and collect the problems that it declares.
 
     It runs as ``python PROBLEM.py`` would run it, with its folder at the front of ``sys.path``, but not as
     ``__main__``; modules it imports from there are forgotten afterwards, so that the next file finds its own.
@@ -102,7 +102,7 @@ def load_file(path: str | os.PathLike[str]) -> ProblemFile:
 
 
 def is_folder_name(text: object) -> bool:
-    """True if a folder of results can have this name."""
+    """True if a result folder can have this name."""
     return (
         isinstance(text, str)
         and text == text.strip()
@@ -230,11 +230,8 @@ def _shadowed(roots: set[str], folder: Path) -> set[str]:
 def _installed(place: str) -> bool:
     """True for what is part of Python or was installed: loading compiled modules twice is no good idea."""
     path = Path(place)
-    return place.startswith("<") or not {"site-packages", "dist-packages"}.isdisjoint(path.parts) or _is_stdlib(path)
-
-
-def _is_stdlib(path: Path) -> bool:
-    return path.is_relative_to(Path(os.__file__).parent)
+    added = not {"site-packages", "dist-packages"}.isdisjoint(path.parts)
+    return place.startswith("<") or added or path.is_relative_to(Path(os.__file__).parent)
 
 
 # --- what it declares ---

@@ -55,7 +55,7 @@ _CORRELATED = "correlated {}"
 
 @dataclass(frozen=True)
 class Observed:
-    """Channels whose samples make the rows of one factor."""
+    """Channels whose samples form the residuals of one factor."""
 
     name: str
     order: int
@@ -87,7 +87,7 @@ class _Declared(NamedTuple):
 
 
 def layout(problem: Problem, samples: Sequence[Sequence[Samples]], spare: int = 0) -> tuple[Observed, ...]:
-    """Which factors the samples of a problem make, those of each recording channel by channel.
+    """Groups of channels that form one observation factor each, for the samples of all recordings.
 
     Args:
         spare: for how many more samples of each channel there is to be room between two steps. A clock that jitters
@@ -126,7 +126,7 @@ def layout(problem: Problem, samples: Sequence[Sequence[Samples]], spare: int = 
 def observation_factors(
     problem: Problem, settings: Settings, model: Model, observed: Sequence[Observed]
 ) -> list[Factor]:
-    """One for each of them, with the problem's model or one that differs from it in numbers."""
+    """One factor for each group of channels, for the problem's model or one that differs only in numbers."""
     declared = _Declared(problem.scheme, problem.model, problem.channels)
     return [kept(_observed, declared, settings, model, one) for one in observed]
 
@@ -137,31 +137,27 @@ def _observed(declared: _Declared, settings: Settings, model: Model, one: Observ
 
 
 def observation_data(one: Observed, factor: Factor, samples: Sequence[Samples]) -> tuple[Array, Mask]:
-    """A factor's data along one recording, and which of its rows have none, (count, rows)."""
+    """Data of a factor along one recording, and flags of equations without data, (count, rows)."""
     if one.reach:
         triples = [
             samples[i].between(one.reach, n, every)
             for i, n, every in zip(one.channels, one.slots, one.whole, strict=True)
         ]
-        stamps, values, present = (np.hstack(parts) for parts in zip(*triples, strict=True))
+        stamps, values, weights = (np.hstack(parts) for parts in zip(*triples, strict=True))
         correlated = zip(one.channels[: len(one.intervals)], one.slots, strict=False)
         pairs = [previous(samples[i], one.reach, n) for i, n in correlated]
         before = [np.hstack(parts) for parts in zip(*pairs, strict=True)]
-        return contiguous(np.hstack([values, present, stamps, *before])), ~present
+        return contiguous(np.hstack([values, weights, stamps, *before])), weights == 0
     # A factor over several steps observes the middle one.
     first, steps = factor.reach // 2, samples[0].count
-    columns = np.column_stack([samples[i].stepped() for i in one.channels])[first : first + factor.count(steps)]
+    both = [samples[i].stepped() for i in one.channels]
+    columns, weights = (np.column_stack(own)[first : first + factor.count(steps)] for own in zip(*both, strict=True))
     missing = np.isnan(columns)
-    return contiguous(np.hstack([np.where(missing, 0.0, columns), ~missing])), missing
-
-
-def has_room(observed: Sequence[Observed], samples: Sequence[Samples]) -> bool:
-    """True if rows were made for all samples of a recording, channel by channel."""
-    return not without_room(observed, samples)
+    return contiguous(np.hstack([np.where(missing, 0.0, columns), weights])), missing
 
 
 def without_room(observed: Sequence[Observed], samples: Sequence[Samples]) -> list[int]:
-    """Numbers of the channels that have samples for which no row was made."""
+    """Indices of the channels that have more samples than equations."""
     between = [one for one in observed if one.reach]
     room = {
         c: (one.reach, n, every)
@@ -177,7 +173,8 @@ def without_room(observed: Sequence[Observed], samples: Sequence[Samples]) -> li
 
 
 def _at_steps(problem: _Declared, settings: Settings, model: Model, one: Observed) -> Factor:
-    """Predicted less measured at one step. Its data are the measured values, and 1 for each that there is, else 0."""
+    """Predicted less measured at one step. Its data are the measured values, and the weight of each that there is, else
+    0."""
     window = problem.scheme.window(model, settings, one.order)
     state, data = State.of(problem.model, window.motion), ca.SX.sym("y", 2 * len(one.rows))
     rows = [
@@ -188,7 +185,7 @@ def _at_steps(problem: _Declared, settings: Settings, model: Model, one: Observe
 
 
 def _between(problem: _Declared, settings: Settings, model: Model, one: Observed) -> Factor:
-    """Residuals between the steps; values and presence are followed by the timestamps, in steps."""
+    """Residuals between the steps; values and weights are followed by the timestamps, in steps."""
     reach = one.reach
     assert reach is not None
     n, states = len(one.rows), reach.states
@@ -314,7 +311,7 @@ of them the equations have a wider band."""
 
 
 def states_between(problem: Problem, channels: Sequence[tuple[Channel, Sequence[Samples]]], order: int) -> int:
-    """The fewest that serve all of some sensors that see so many time derivatives of positions.
+    """Smallest number of states for interpolation that suits all given sensors and their time derivatives.
 
     What they miss and the most states do not must not show in the sum of the squares of the errors of a sensor's
     samples, which noise alone scatters by √(2 n).
@@ -342,7 +339,7 @@ def _excess(problem: Problem, channel: Channel, recordings: Sequence[Samples], o
     counts = [_many_between(one) if order == 0 else len(one.at) for one in recordings]
     period, values = channel.period, [one.values for one in recordings]
     shown = [each if period is None else np.unwrap(each, period=period) for each in values]
-    least = resolution(shown) / math.sqrt(12)
+    least = resolution(channel, shown) / math.sqrt(12)
     sigma = channel.sigma or (max(roughness(shown), least) if problem.estimates_noise else 1.0)
     spectra = [spectrum(one.stamps, each, problem.cutoff) for one, each in zip(recordings, shown, strict=True)]
 
@@ -363,7 +360,7 @@ def _many_between(samples: Samples) -> int:
 def chain_of(
     problem: Problem, sampled: SampledRecording, factors: list[Factor], seen: Sequence[Observed], number: int
 ) -> Chain:
-    """One recording's chain of steps with its data; ``number`` is its place among the recordings."""
+    """Chain of time steps for one recording with its data; ``number`` is the index of the recording."""
     values = problem.guess_on(sampled.recording.name)
     data = input_data(problem, factors, values, sampled.acting, sampled.slopes, sampled.held, sampled.strikes)
     own = [factor for factor in factors if factor.group is Group.RESIDUAL]

@@ -57,7 +57,7 @@ all coordinates."""
 
 
 def measured_poses(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> tuple[MeasuredPoses, ...]:
-    """On each recording, at the steps that a report shows.
+    """Measured poses of each recording, at the steps that a report shows.
 
     Args:
         point: with the estimates.
@@ -128,7 +128,7 @@ _AXES = "xyz"
 
 
 def mechanism(problem: Problem, values: Mapping[str, float]) -> Mechanism:
-    """The mechanism of ``problem``, its parameters at ``values``; what recordings have their own of is the first's."""
+    """Description of the mechanism of ``problem`` at parameter ``values``; parameters per recording are the first's."""
     model, values = problem.model, problem.parameter_set.on(values)
     return Mechanism(
         bodies=tuple(_body(body, values) for body in model.bodies),
@@ -301,7 +301,7 @@ def _vector(formula: ca.SX, values: Mapping[str, float]) -> Vector:
 
 
 def picture(problem: Problem) -> Picture:
-    """The problem as a factor graph; see ``Problem.graph``."""
+    """Factor graph of the problem for drawing; see ``Problem.graph``."""
     found = assemble(problem).transcription
     private = [column for column in range(found.manifold.tangent) if column not in found.visible]
     nodes = {"x": found.visible, "λ": private} if private else {"x": found.visible}

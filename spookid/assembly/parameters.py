@@ -54,7 +54,7 @@ def check_finite(model: Model, channels: Sequence[Channel], values: Mapping[str,
 
 
 def check_scales(sensors: Sequence[Sensor], motors: Sequence[Motor], values: Mapping[str, float]) -> None:
-    """Raise ProblemError for a sensor with scale zero, or a winding without resistance.
+    """Raise ProblemError for a sensor with scale zero, or a motor winding without resistance.
 
     Args:
         values: initial values of all Parameters, by name.
@@ -95,7 +95,7 @@ def _what(sensor: Sensor) -> str:
 
 @dataclass(frozen=True, eq=False)
 class ParameterSet:
-    """The declared Parameters of a problem, and those of its recordings."""
+    """The declared Parameters of a problem, and their values in each recording."""
 
     declared: tuple[Parameter, ...]
     """Those of the model, in the order of their declaration."""
@@ -104,16 +104,16 @@ class ParameterSet:
 
     @cached_property
     def own(self) -> tuple[Parameter, ...]:
-        """Declared Parameters with a value per recording; none if there is no recording."""
+        """Declared Parameters that have a separate value in each recording; none if there is no recording."""
         return tuple(filter(self._differs, self.declared))
 
     @cached_property
     def every(self) -> tuple[Parameter, ...]:
-        """All Parameters with a value: shared ones, and those of the recordings instead of the declared ones."""
+        """All Parameters that have one value: shared Parameters, and those of each recording."""
         return tuple(one for p in self.declared for one in self.of(p))
 
     def of(self, declared: Parameter) -> tuple[Parameter, ...]:
-        """Return the Parameters that a declared Parameter represents, one per recording if each has its own."""
+        """Return the Parameters behind a declared Parameter: itself, or one per recording if each has its own value."""
         return tuple(map(declared.of, self.recordings)) if self._differs(declared) else (declared,)
 
     def _differs(self, declared: Parameter) -> bool:
@@ -121,7 +121,7 @@ class ParameterSet:
 
     @cached_property
     def known(self) -> dict[str, Parameter]:
-        """Names that users may give; that of a declared Parameter means those of all recordings."""
+        """Parameter names that users may give; the name of a declared Parameter selects those of all recordings."""
         return {p.name: p for p in (*self.every, *self.own)}
 
     @cached_property
@@ -152,27 +152,27 @@ class ParameterSet:
         return found
 
     def updated(self, old: Mapping[str, float], new: Mapping[str, float]) -> dict[str, float]:
-        """Merge old and new values; a new value for all recordings replaces the old ones of each."""
+        """Merge old and new values by name; a new value for all recordings replaces old values of each recording."""
         kept = {name: value for name, value in old.items() if self.declared_names.get(name) not in new}
         return {**kept, **new}
 
     def gone(self, names: Iterable[str], recordings: Iterable[str]) -> set[str]:
-        """Select names that belong to recordings that no longer exist."""
+        """Select the names of values for recordings that no longer exist."""
         left = set(recordings)
         lost = [name for name in self.recordings if name not in left]
         return {p.of(name).name for p in self.own for name in lost}.intersection(names)
 
     def name_on(self, declared: Parameter, recording: str | None) -> str:
-        """Name of a declared Parameter in a recording; None: in the first."""
+        """Name of a declared Parameter in a recording; in the first recording if None."""
         return declared.of(recording or self.recordings[0]).name if self._differs(declared) else declared.name
 
     def on(self, values: Mapping[str, float], recording: str | None = None) -> dict[str, float]:
-        """Values by declared names, for one recording; None: for the first."""
+        """Values for one recording by the names of the declared Parameters; for the first recording if None."""
         return {**values, **{p.name: values[self.name_on(p, recording)] for p in self.own}}
 
     @property
     def choice(self) -> ca.SX:
-        """Selector symbols c, one per recording; none if all Parameters are shared."""
+        """Selector symbols c, one per recording, that choose the recording; none if all Parameters are shared."""
         return _choice(len(self.recordings) if self.own else 0)
 
     def chosen(self, recording: int) -> Array:
@@ -180,21 +180,21 @@ class ParameterSet:
         return np.eye(len(self.recordings))[recording] if self.own else np.zeros(0)
 
     def written(self, factor: Factor) -> Factor:
-        """Rewrite a factor of declared Parameters in those of the recordings; unchanged if it contains none of them."""
+        """Replace declared Parameters in a factor by those of the recordings; without them, the factor is unchanged."""
         symbols = stacked(self.own)
         if not (self.own and ca.depends_on(factor.residual, symbols)):
             return factor
         return factor.substituted(symbols, self._sums)
 
     def in_recordings(self, expression: ca.SX) -> ca.SX:
-        """Rewrite an expression of declared Parameters in those of the recordings."""
+        """Replace declared Parameters in an expression by those of the recordings."""
         if not self.own:
             return expression
         inserted: ca.SX = ca.substitute(expression, ca.vertcat(*self.own), self._sums)
         return inserted
 
     def in_each(self, title: str, expression: ca.SX) -> list[tuple[str, ca.SX]]:
-        """Yield an expression and its title, once per recording if it differs between recordings."""
+        """Yield an expression and its title; once per recording if its Parameters differ between recordings."""
         declared = [p for p in self.own if ca.depends_on(expression, p)]
         if not declared:
             return [(title, expression)]

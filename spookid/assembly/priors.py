@@ -27,7 +27,7 @@ from spookid.transcription.parameter_constraints import Chart, ParameterConstrai
 
 
 def inertia_charts(problem: Problem) -> tuple[Chart, ...]:
-    """One for each body whose inertia has coordinates, some of them free."""
+    """Charts of the inertias whose coordinates are free Parameters, one per body."""
     places = {p.name: i for i, p in enumerate(problem.free)}
     inertias = [b.distribution for b in problem.model.bodies if isinstance(b.distribution, InertiaCoordinates)]
     return tuple(_chart(one, problem, places) for one in inertias if any(p.name in places for p in one.coordinates))
@@ -65,7 +65,7 @@ _MOST_TRIED = 40
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One row of a relation, in one recording if that has parameters of its own."""
+    """One equation of a relation, for one recording if its parameters differ between recordings."""
 
     relation: Relation
     title: str
@@ -75,7 +75,7 @@ class Row:
 
 
 def constraint_rows(problem: Problem) -> list[Row]:
-    """Of the problem's constraints; a row without a free parameter is left out where it holds.
+    """Equations of the problem's constraints; an equation without free parameters is omitted if it is satisfied.
 
     Raises:
         ProblemError: for a row of fixed parameters alone that does not hold.
@@ -108,7 +108,7 @@ def _holds(row: ca.SX, value: float, equal: bool, problem: Problem) -> bool:
 
 
 def parameter_constraints(problem: Problem, sizes: Array) -> ParameterConstraints | None:
-    """All rows, equalities first; None if there are none.
+    """All constraints on parameters, equalities first; None if there are none.
 
     Args:
         sizes: typical ones of the free parameters, (n_p,).
@@ -128,7 +128,7 @@ def _made(problem: Problem, rows: Sequence[Row], sizes: Array) -> ParameterConst
 
 
 def feasible(problem: Problem, constraints: ParameterConstraints | None, start: Array) -> Array:
-    """The nearest parameters to a start (n_p,) that satisfy all.
+    """Parameters (n_p,) nearest to a start that satisfy all constraints.
 
     Raises:
         ProblemError: if there are none, with the constraints that contradict each other; for one that is NaN there.
@@ -161,8 +161,8 @@ def feasible(problem: Problem, constraints: ParameterConstraints | None, start: 
 
 
 def attainable(problem: Problem, values: Mapping[str, float], name: str, bound: float) -> float:
-    """How far a parameter can go towards its bound, from values that satisfy the constraints: the bound, or where these
-    stop it."""
+    """Largest change of a parameter towards its bound, from values that satisfy the constraints: the bound, or a value
+    at which constraints stop it."""
     free = problem.free
     start = np.array([values[p.name] for p in free])
     lower, upper = (np.array([getattr(p, side) for p in free]) for side in ("lower", "upper"))
@@ -194,7 +194,7 @@ NORMALISER = "normaliser"
 
 
 def normaliser_factor(parameters: Sequence[Parameter], manifold: Manifold) -> tuple[Factor, ca.SX]:
-    """What a likelihood's normaliser does to parameters θ near θ₀, as a square.
+    """Effect of the likelihood's normalizer on parameters θ near θ₀, as a squared residual.
 
         (c + vᵀ(θ − θ₀))²/c = c + 2 vᵀ(θ − θ₀) + …
 
@@ -211,8 +211,8 @@ def normaliser_factor(parameters: Sequence[Parameter], manifold: Manifold) -> tu
 
 
 def priors(problem: Problem) -> tuple[Belief, ...]:
-    """Return the priors of the free parameters, and of inertias that depend on them. A parameter of each recording has
-    one for each."""
+    """Return the priors of free parameters, and of inertias that depend on them. A parameter with a value per recording
+    has one prior for each."""
     own = [Belief(p.name, p, *p.prior) for p in problem.free if p.prior is not None]
     of_bodies = [
         replace(belief, title=title, formula=formula)

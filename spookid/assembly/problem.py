@@ -119,12 +119,12 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     @property
     def sample(self) -> Sequence[Recording]:
-        """The recordings; of recording files only the first few, because the others are read later."""
+        """The recordings that are in memory: of recording files only the first few, because others are read later."""
         return self.recordings[:SAMPLE] if isinstance(self.recordings, RecordingFiles) else self.recordings
 
     @property
     def what(self) -> str:
-        """File and line of the declaration and the problem's name, for messages."""
+        """File and line of the problem's declaration, and its name, for messages."""
         return f"{self.place}: Problem {self.name!r}"
 
     @property
@@ -136,7 +136,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     @property
     def corrects(self) -> bool:
-        """True if a fit extrapolates the estimates to step zero."""
+        """True if a fit extrapolates the estimates to time step zero (Richardson extrapolation)."""
         asked = self.step_correction and self.estimates_noise and EXTRAPOLATED not in self.stepper.refuses
         return asked and not declared.uncorrected(self)
 
@@ -147,7 +147,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     @property
     def weight(self) -> float:
-        """Inverse process-noise variance κ; 1 if the noise is estimated."""
+        """Inverse process-noise variance κ of the equations of motion; 1 if the noise is estimated."""
         return 1.0 if self.estimates_noise else float(cast(float, self.state_weight))
 
     @cached_property
@@ -157,7 +157,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     @cached_property
     def parameter_set(self) -> ParameterSet:
-        """All declared Parameters, and those of the recordings."""
+        """All declared Parameters, and the Parameters of each recording."""
         return declared.declared_parameters(self)
 
     @property
@@ -172,7 +172,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     @cached_property
     def delays(self) -> tuple[str, ...]:
-        """Names of the Parameters in delays of sensors and inputs, including those of each recording."""
+        """Names of all Parameters in delays of sensors and inputs, including those of each recording."""
         return declared.delays(self)
 
     @cached_property
@@ -182,22 +182,22 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     @cached_property
     def given(self) -> dict[str, float]:
-        """Initial values that replace the declared ones, by name of the Parameter."""
+        """Initial values that a user gave instead of the declared ones, by name of the Parameter."""
         return {name: float(value) for name, value in self.parameter_set.expanded(self.initial).items()}
 
     @checked
     def guess_on(self, recording: str | None = None) -> dict[str, float]:
-        """Return all initial values by name, and those of one recording by declared names; None: of the first."""
+        """Return initial values by name, and those of one recording by declared names; None: of the first."""
         return self.parameter_set.on(self.guess, recording)
 
     @property
     def scheme(self) -> Scheme[Any]:
-        """The stepper with the chosen forms of dry friction and process noise."""
+        """The time stepper with the chosen form of dry friction and of process noise."""
         return self.stepper.fitting(self.model, DryFriction(cast(Form, self.friction)), self.dynamics)
 
     def with_(self, **changes: Any) -> Self:
-        """Return a copy with some arguments changed; values of removed recordings are dropped. Raises ProblemError for
-        an unknown argument, or a value that is refused."""
+        """Return a copy of the problem with some arguments changed; values of removed recordings are dropped. Raises
+        ProblemError for an unknown argument, or a value that is refused."""
         return declared.changed(self, changes)
 
     def solve(
@@ -241,20 +241,20 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return answered(problem, best, backend, others, began)
 
     def plan(self, backend: str = "lm", **options: Any) -> Plan:
-        """List the stages of ``solve``, with the same arguments; ``plan.done(solution)`` shows which fits were made."""
+        """List the fits that ``solve`` makes with the same arguments; ``plan.done(solution)`` shows which were made."""
         from spookid.estimation.solving import planned
 
         problem, others = declared.split(self, options)
         return planned(problem, backend, others)
 
     def questions(self) -> tuple[str, ...]:
-        """Return questions about suspicious units, clocks and signs; ``solve`` asks them, too."""
+        """Return questions about suspicious units, clocks and signs of the data; ``solve`` asks them, too."""
         from spookid.estimation.questions import questions
 
         return tuple(question.text for question in questions(self))
 
     def profile(self, name: str, solution: Solution | None = None, backend: str = "lm", **options: Any) -> Profile:
-        """Compute a likelihood profile of a free Parameter; see ``spookid.studies.profiling``, otherwise ``solve``."""
+        """Compute the likelihood profile of a free Parameter; see ``spookid.studies.profiling``, else ``solve``."""
         from spookid.studies.profiling import profile
         from spookid.studies.variants import fitting
 
@@ -262,7 +262,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return profile(problem, name, fitting(backend, others), solution)
 
     def crossvalidate(self, backend: str = "lm", **options: Any) -> CrossValidation:
-        """Fit each of two or more recordings alone, and evaluate the estimates on all others; see
+        """Fit each of two or more recordings alone, and evaluate its estimates on all others; see
         ``spookid.studies.crossvalidation``. Arguments and errors are those of ``solve``."""
         from spookid.studies.crossvalidation import crossvalidate
         from spookid.studies.variants import fitting
@@ -290,7 +290,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return strikes(self, solution, recording)
 
     def touches(self, solution: Solution, recording: int = 0) -> tuple[TouchSpan, ...]:
-        """Return times and impulses of the touches of each ``Contact``; ``Trajectory.touches`` has each step."""
+        """Return times and impulses of impacts of each ``Contact``; ``Trajectory.touches`` has each step."""
         from spookid.studies.motor_efforts import touches
 
         return touches(self, solution, recording)
@@ -309,7 +309,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         progress: Progress | None = None,
         **options: Any,
     ) -> Recording:
-        """Simulate the mechanism forward in time; ``spookid.studies.simulate`` lists the result and errors.
+        """Simulate the mechanism forward in time; ``spookid.studies.simulate`` describes results and errors.
 
         Args:
             parameters: values by name, instead of initial values, or a solution for its estimates.
@@ -331,7 +331,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     def inverse_dynamics(
         self, parameters: Parameters = None, recording: int | Recording = 0, **options: Any
     ) -> MotorEfforts:
-        """Compute the motor efforts for a recording or a given motion; see ``spookid.studies.inverse_dynamics``."""
+        """Compute motor efforts for a recording or a given motion; see ``spookid.studies.inverse_dynamics``."""
         from spookid.studies.motor_efforts import inverse_dynamics
 
         return inverse_dynamics(self, parameters, recording, **options)
@@ -343,8 +343,8 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return payload(self, solution, recording, body, **options)
 
     def excite(self, duration: float, limits: MotionLimits | None = None, **options: Any) -> Excitation:
-        """Design a motion of a duration [s] that identifies the parameters best; see ``spookid.studies.excite``. Limits
-        that ``limits`` does not give are those of the robot's file, if the problem was made from one."""
+        """Design a motion of a duration [s] that identifies the parameters best; see ``spookid.studies.excite``. If the
+        problem was made from a robot's file, limits that are missing in ``limits`` are read from this file."""
         from spookid.robots.robot import limits_within
         from spookid.studies.excitation import excite
 
@@ -360,8 +360,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return expected_errors(self, completed(self, planned), noise=noise, known=known)
 
     def regress(self, solution: Solution | None = None, **options: Any) -> Regression:
-        """Estimate by least squares on filtered derivatives, optionally compared with a solution; see
-        ``spookid.studies.regress``."""
+        """Estimate parameters by least squares on filtered derivatives; see ``spookid.studies.regress``."""
         from spookid.studies.regression import regress
 
         return regress(self, solution, **options)
@@ -373,7 +372,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return nonlinear_program(self, solution)
 
     def graph(self) -> Picture:
-        """Return a factor graph, to print or ``draw(axes, steps=3)``: x are unknowns of steps, λ private ones."""
+        """Return a factor graph, to print or ``draw(axes, steps=3)``; x: unknowns of a step, λ: multipliers."""
         from spookid.assembly.outlining import picture
 
         return picture(self)
@@ -389,7 +388,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return with_drawing(self)
 
     def blocks(self) -> Sequence[Block]:
-        """Title, bodies, joints, sensors, parameters, recordings and settings; nothing is solved for them."""
+        """Summary without a solve: title, bodies, joints, sensors, parameters, recordings and settings."""
         from spookid.report.conclusion import description
 
         return description(self)

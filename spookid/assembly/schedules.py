@@ -25,7 +25,7 @@ FAR = 1.5
 
 
 def check_schedules(model: Model, name: str, refuses: Mapping[str, str]) -> None:
-    """Raise ProblemError for contacts that a scheme or stepper, by its name, refuses."""
+    """Raise ProblemError for scheduled contacts that a stepper does not support."""
     for contact in model.holding.contacts:
         for refused, asked in ((HELD, True), (SWITCHED, contact.switches or contact.stabilized)):
             if asked and (why := refuses.get(refused)):
@@ -33,7 +33,7 @@ def check_schedules(model: Model, name: str, refuses: Mapping[str, str]) -> None
 
 
 def schedule(model: Model, recording: Recording | None, steps: Grid) -> Array:
-    """1 for each contact that holds from a step to the next and at both, 0 for others, (N − 1, n_c).
+    """Contact flags, (N − 1, n_c): 1 for each contact that is closed from a step to the next and at both, otherwise 0.
 
     Raises:
         ProblemError: if it is not known when a contact holds.
@@ -131,7 +131,7 @@ def _rising(impact: Impact, signal: str, recording: Recording | None) -> list[fl
 
 
 def schedule_signals(model: Model, recording: Recording | None, steps: Grid) -> dict[str, Array]:
-    """The signals of a recording by which contacts hold or impacts happen, at the steps, (N,)."""
+    """Signals of a recording that determine when contacts are closed or impacts happen, at the steps, (N,)."""
     told = [contact.schedule(recording.name) for contact in model.holding.contacts] if recording else []
     assert recording is not None or not told
     names = dict.fromkeys(one for one in told if isinstance(one, str))
@@ -155,17 +155,17 @@ def idle_findings(model: Model, recordings: Sequence[tuple[Recording, Array]]) -
 
 
 def unsettled_findings(model: Model) -> list[Finding]:
-    """Of a fit that did not converge: a schedule may be the cause."""
+    """Note, for a fit that did not converge, that a schedule may be the cause."""
     contacts = model.holding.contacts
     names = ", ".join(f"{contact.kind} {contact.name!r}" for contact in contacts)
-    effect = f"The fit did not converge. {names} may have been open at times when the schedule declares contact."
+    effect = f"The fit did not converge. The schedule may declare contact at times when {names} was open."
     return [Finding("contacts.unsettled", tuple(contact.name for contact in contacts), effect=effect)] if names else []
 
 
 def contact_data(held: Array, strikes: Strikes | None = None) -> Array:
-    """Data of ``contact_rows.Schedule`` for the steps around t_1 … t_{N−2}: which contacts hold in the interval behind,
-    which may in that, for they hold in a neighbouring one, or hit within a step, and how late impacts are,
-    (N − 2, 2 n_c + n)."""
+    """Data of ``contact_rows.Schedule`` for the steps around t_1 … t_{N−2}, (N − 2, 2 n_c + n): contacts that are
+    closed in the preceding interval, contacts that may be closed because a neighbouring interval is or an impact is
+    near, and delays of impacts."""
     before, here, after = held[:-1], held[1:], np.vstack([held[2:], held[-1:]])
     may = (1 - here) * np.maximum(before, after)
     if strikes is None:
@@ -176,7 +176,7 @@ def contact_data(held: Array, strikes: Strikes | None = None) -> Array:
 
 
 def impact_data(model: Model, strikes: Strikes, factor: Factor) -> tuple[Array, Mask]:
-    """Data of the factor of impacts, (count, 2 n_i), and which of its rows have none, (count, rows)."""
+    """Data of the impact factor, (count, 2 n_i), and flags of equations without data, (count, rows)."""
     impacts = {i: one for i, one in enumerate(model.holding.contacts) if isinstance(one, Impact)}
     inner = slice(AROUND, AROUND + factor.count(len(strikes.struck)))
     own = strikes.struck[inner, list(impacts)]
@@ -189,8 +189,8 @@ def impact_data(model: Model, strikes: Strikes, factor: Factor) -> tuple[Array, 
 
 
 def at_switches(held: Array, struck: Array, factor: Factor, order: int, between: bool) -> Mask:
-    """True for the rows of an observation that no smooth motion predicts, (count,): of rates or accelerations at a step
-    at which a contact closes or opens, for these jump there, and of all that an impact lies between.
+    """True for equations of an observation that a smooth motion cannot predict, (count,): rates or accelerations at a
+    step where a contact closes or opens, and all samples next to an impact.
 
     Args:
         held: as of ``schedule``.

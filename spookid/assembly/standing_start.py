@@ -49,7 +49,7 @@ _SHARE = 1e-3
 
 
 def stands_free(model: Model) -> bool:
-    """True of a model with free bodies that contacts hold, no joint on the ground, and nothing that pulls there."""
+    """True for a model of free bodies supported by contacts, without joints to the ground or forces from it."""
     grounded = any(GROUND in joint.bodies() for joint in model.joints)
     loaded = any(frame.body is GROUND for load in model.loads for frame in load.frames)
     holding = [contact for contact in model.holding.contacts if isinstance(contact, HeldContact)]
@@ -60,8 +60,8 @@ def stands_free(model: Model) -> bool:
 
 
 def place_factors(problem: Problem, settings: Settings) -> list[Factor]:
-    """Residuals that keep the first free body where it begins, along the directions that nothing determines, or such
-    coordinates of joints: none or one."""
+    """Residuals that fix the initial place of the first free body, or such joint coordinates, along directions that
+    nothing else determines: none or one."""
     model = problem.model
     if not stands_free(model):
         return _kept(problem, settings, cyclic(problem))
@@ -98,7 +98,7 @@ def _kept(problem: Problem, settings: Settings, numbers: Sequence[int]) -> list[
 
 
 def place_data(model: Model, guess: Guess) -> Array:
-    """Return its data from an initial motion, (1, 7) or (1, n_s)."""
+    """Data of the place factor from an initial motion, (1, 7) or (1, n_s)."""
     if not stands_free(model):
         return contiguous(guess.displacements[:1])
     states = guess.states
@@ -144,7 +144,7 @@ def standing(
     start: Point,
     sampled: Sequence[SampledRecording],
 ) -> Point:
-    """The motion of a model that stands free, from a start of the whole problem.
+    """Motion of a model that stands freely, from an initial motion of the whole problem.
 
     Args:
         constants: numbers of all symbols.

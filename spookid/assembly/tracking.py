@@ -52,7 +52,7 @@ BETTER = 0.9
 
 @dataclass(frozen=True, eq=False)
 class Motion:
-    """Coordinates of all joints at the steps, some of them hidden."""
+    """Coordinates of all joints at the steps; some of them are not measured."""
 
     moved: Array
     """(N, n_s), hidden ones at rest."""
@@ -75,7 +75,7 @@ class _Point:
 
 
 class KinematicFit:
-    """The least squares of some channels.
+    """Least-squares fit of joint coordinates to position channels, without dynamics.
 
     Args:
         measured: what they have shown at the steps, smooth and without gaps, (N, n_o).
@@ -110,7 +110,7 @@ class KinematicFit:
         self._lower, self._upper = np.array([p.lower for p in own]), np.array([p.upper for p in own])
 
     def solved(self, start: Array | None = None) -> Array:
-        """Hidden coordinates of least error, (N, n), from a start; None: from rest."""
+        """Unmeasured coordinates with least residuals, (N, n), from a start; from rest if None."""
         rest = self._motion.moved[:, self._hidden]
         best = self._descended(_Point(rest if start is None else start, self._guess, rest), _TRIALS)
         for j, period in self._turning.items():
@@ -194,12 +194,12 @@ def _pulls(count: int) -> Any:
 
 
 def derivatives(d: Array, step: float) -> tuple[Array, Array, Array]:
-    """Coordinates (N, n) and their first and second differences at the inner steps, (N − 2, n) each."""
+    """Coordinates (N, n) with their first and second differences at the inner steps, (N − 2, n) each."""
     return d[1:-1], (d[2:] - d[:-2]) / (2 * step), (d[2:] - 2 * d[1:-1] + d[:-2]) / step**2
 
 
 def state_at(model: Model, d: ca.SX, rate: ca.SX, acceleration: ca.SX) -> State:
-    """The state at coordinates of all joints and their derivatives, (n_s,) each; free bodies rest at the origin."""
+    """State for coordinates of all joints and their derivatives, (n_s,) each; free bodies rest at the origin."""
     q = JointCoordinates(model).posed(d)
     v = model.configuration.lowered(q, ca.densify(ca.jtimes(q, d, rate)))
     a = ca.jtimes(v, ca.vertcat(d, rate), ca.vertcat(rate, acceleration))
@@ -228,7 +228,7 @@ _LONGEST_WINDOW = 4096
 
 
 class Tracking:
-    """The rows of a model's loops and of channels of positions, in joint coordinates x (n_x,), with n rates.
+    """Residuals of loop constraints and position channels in joint coordinates x (n_x,), with n rates.
 
     Args:
         values: of every parameter.
@@ -275,27 +275,27 @@ class Tracking:
         self._shared = [contiguous([values[p.name] for p in parameters])] if parameters else []
 
     def at(self, displacements: Array) -> Array:
-        """x of displacements of all joints, free bodies at the origin, (N, n_s) to (N, n_x)."""
+        """Coordinates x for displacements of all joints, free bodies at the origin, (N, n_s) to (N, n_x)."""
         return self._coordinates([contiguous(displacements)], [], self._points(len(displacements)))
 
     def poses(self, x: Array) -> Array:
-        """q, (N, n_x) to (N, 7 n_b)."""
+        """Poses q for coordinates x, (N, n_x) to (N, 7 n_b)."""
         return self._posed([contiguous(x)], self._shared, np.empty((len(x), self._sizes[1])))
 
     def moved(self, x: Array, steps: Array) -> Array:
-        """x ⊞ step, (N, n_x), (N, n) to (N, n_x)."""
+        """Coordinates x ⊞ step, (N, n_x), (N, n) to (N, n_x)."""
         return self._moved([contiguous(x), contiguous(steps)], [], self._points(len(x)))
 
     def rows(self, x: Array, targets: Array) -> Array:
-        """What is left of the rows, those of constraints 1e4-fold, (N, rows)."""
+        """Residuals of constraints, multiplied by 1e4, and of channels, (N, rows)."""
         return self._equations(x, x, targets)[:, : self._rows, -1]
 
     def slopes(self, x: Array, targets: Array) -> Array:
-        """Of these rows in the n rates, (N, rows, n)."""
+        """Derivatives of these residuals with respect to the n rates, (N, rows, n)."""
         return self._equations(x, x, targets)[:, : self._rows, :-1]
 
     def settled(self, x: Array, targets: Array) -> Array:
-        """Points at which rows are least, each from its start by the shortest way, (N, n_x), (N, n_o) to (N, n_x)."""
+        """Coordinates with least residuals, each from its own start, (N, n_x), (N, n_o) to (N, n_x)."""
         for _ in range(_MOST_CORRECTIONS):
             found = _corrections(self._equations(x, x, targets))
             steps = _limited(found.steps)
@@ -305,7 +305,7 @@ class Tracking:
         return x
 
     def along(self, start: Array, targets: Array) -> Array:
-        """Points at which rows are least, each on the branch of the one before, (n_x,), (N, n_o) to (N, n_x)."""
+        """Coordinates with least residuals, each starting at the preceding one, (n_x,), (N, n_o) to (N, n_x)."""
         found, size = [self.settled(start[None], targets[:1])], _FIRST_WINDOW
         at = 1
         while at < len(targets):
@@ -329,8 +329,9 @@ class Tracking:
             x = x[: int(np.argmax(different))] if np.any(different) else x
         before = np.concatenate([start, x[:-1]])
         ways = self._way([x, before], [], np.empty((len(x), self.space.tangent)))
-        missed = np.abs(ways - _corrections(self._equations(before, before, targets[: len(x)])).steps).max(axis=1)
-        far = np.abs(ways).max(axis=1)
+        direct = _corrections(self._equations(before, before, targets[: len(x)])).steps
+        missed = np.abs(ways - direct).max(axis=1, initial=0.0)
+        far = np.abs(ways).max(axis=1, initial=0.0)
         astray = (missed > _ASTRAY * far + _ROUNDING) & (far > _JUMP * np.median(far))
         return x[: 1 + int(np.argmax(astray[1:]))] if np.any(astray[1:]) else x
 
@@ -361,11 +362,11 @@ class _Corrections:
     """Share of what is left of the rows that each takes away, in squares, (N,)."""
 
     def settled(self, steps: Array) -> Mask:
-        """Whether another would change nothing that matters, (N,)."""
+        """True where a further iteration would not change the solution, (N,)."""
         return np.asarray((np.abs(steps).max(axis=1, initial=0.0) <= EQUAL) | (self.gained <= _GAINED))
 
     def chained(self) -> Array:
-        """δ_k = step_k + passed_k δ_{k−1}, by doubling."""
+        """Solve the recursion δ_k = step_k + passed_k δ_{k−1} by doubling."""
         steps, passed, shift = self.steps.copy(), self.passed, 1
         while shift < len(steps) and np.max(np.abs(passed), initial=0.0) > EQUAL:
             steps[shift:] += np.matmul(passed[shift:], steps[:-shift, :, None])[:, :, 0]

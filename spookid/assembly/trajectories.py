@@ -33,8 +33,8 @@ from spookid.transcription.transcription import Point
 def sample_errors(
     assembly: Assembly, point: Point, residuals: Mapping[str, Array], chain: int
 ) -> tuple[Array, Array, Array]:
-    """Along one recording how many samples of each signal count, the sum of the squares of their errors, and the
-    largest error, from half a step before each step to half a step behind it, each (N, n_o).
+    """For each signal and step, from half a step before to half a step after: number of samples, sum of squared
+    residuals, and largest residual, each (N, n_o).
 
     Args:
         residuals: of each factor by its name, (count, rows).
@@ -44,14 +44,15 @@ def sample_errors(
     sigmas = assembly.sigmas
     for one in assembly.observed:
         missing = assembly.transcription.chains[chain].missing[one.name]
-        rows = residuals[one.name]
+        rows, n = residuals[one.name], len(one.rows)
+        weights = assembly.transcription.chains[chain].data[one.name][:, n : 2 * n]
         places = sample_places(assembly, one, chain)
         for column, i in enumerate(one.rows):
             channel = problem.channels[i]
             here = ~missing[:, column]
             k = np.clip(np.rint(places[here, column]), 0, N - 1).astype(np.intp)
             loss, shown = robust(channel.loss), rows[here, column]
-            errors = np.abs(loss.residual(shown) if loss else shown) * sigmas[i]
+            errors = np.abs(loss.residual(shown) if loss else shown) * sigmas[i] / weights[here, column]
             np.add.at(counts[:, i], k, 1.0)
             np.add.at(squares[:, i], k, errors**2)
             np.maximum.at(largest[:, i], k, errors)
@@ -59,8 +60,8 @@ def sample_errors(
 
 
 def sample_places(assembly: Assembly, one: Observed, chain: int) -> Array:
-    """Return when each row's sample was measured, by the initial values of delays, in steps from the first state of a
-    recording, (count, rows)."""
+    """Return the measurement time of each equation's sample, for the initial values of delays, in steps from the first
+    state, (count, rows)."""
     factor = next(f for f in assembly.transcription.factors if f.name == one.name)
     problem, sampled, rows = assembly.problem, assembly.sampled[chain], len(one.rows)
     first = factor.reach // 2 if one.reach is None else one.reach.first
@@ -73,7 +74,7 @@ def sample_places(assembly: Assembly, one: Observed, chain: int) -> Array:
 
 
 def trajectories(assembly: Assembly, point: Point) -> tuple[Trajectory, ...]:
-    """Estimated motion on each recording, with the impulses along it."""
+    """Estimated motion of each recording, with the impulses along it."""
     residuals = assembly.transcription.residuals(point)
     names = [factor.name for factor in assembly.transcription.factors]
     return tuple(
@@ -83,7 +84,7 @@ def trajectories(assembly: Assembly, point: Point) -> tuple[Trajectory, ...]:
 
 
 def complementarity(assembly: Assembly, point: Point) -> float:
-    """Largest residual of the exact laws of dry friction and contacts at a point [N m s, N s]; NaN without either."""
+    """Largest residual of the exact laws of dry friction and contacts at a point [N m s, N s]; NaN without them."""
     found = [np.full(1, np.nan)]
     for i, (e, unknowns) in enumerate(zip(assembly.sampled, point.states, strict=True)):
         numbers = assembly.numbers(point, i)
@@ -95,7 +96,7 @@ def complementarity(assembly: Assembly, point: Point) -> float:
 
 
 def sticking(problem: Problem, motion: Sequence[Trajectory]) -> dict[str, float]:
-    """Share of the steps of all recordings in which each coordinate with dry friction sticks."""
+    """Share of all steps in which each coordinate with dry friction sticks."""
     sticks = np.vstack([trajectory.sticks for trajectory in motion])
     return {f.label: float(np.nanmean(sticks[:, j])) for j, f in enumerate(problem.model.freedoms) if f.rubs}
 
@@ -188,7 +189,7 @@ def _impulses(assembly: Assembly, residuals: dict[str, Array], steps: int) -> Ar
 
 
 def noise_of_impulses(assembly: Assembly) -> Array:
-    """Sizes that each row of the impulses is whitened with; one where no noise is estimated, (1,) or (rows,)."""
+    """Standard deviation of each impulse residual; one if no noise is estimated, (1,) or (rows,)."""
     factor = assembly.transcription.motion
     if not (assembly.noise and factor.noise):
         return np.ones(1)
@@ -200,7 +201,7 @@ def noise_of_impulses(assembly: Assembly) -> Array:
 
 
 def beside(predicted: Array, observed: Array, periods: Sequence[float | None]) -> Array:
-    """Periodic signals (N, n_o) on the branch nearest to what was observed; unwrapped over time where nothing was."""
+    """Periodic signals (N, n_o) on the branch nearest to the observations; unwrapped in time without any."""
     result = predicted.copy()
     for i, period in enumerate(periods):
         if period is not None:
@@ -210,7 +211,7 @@ def beside(predicted: Array, observed: Array, periods: Sequence[float | None]) -
 
 
 def unwrapped_signals(predicted: Array, periods: Sequence[float | None]) -> Array:
-    """Periodic signals (N, n_o) made continuous in time."""
+    """Periodic signals (N, n_o), made continuous in time."""
     columns = [
         predicted[:, i] if period is None else np.unwrap(predicted[:, i], period=period)
         for i, period in enumerate(periods)
@@ -219,8 +220,8 @@ def unwrapped_signals(predicted: Array, periods: Sequence[float | None]) -> Arra
 
 
 def stamped(problem: Problem, shown: Array, values: Mapping[str, float]) -> Array:
-    """Return what sensors show at the steps, (N, n_o), continuous in time, as their signals are timestamped: late ones
-    show what was before, and the first value until anything was.
+    """Return sensor signals at the steps, (N, n_o), continuous in time, by their timestamps: delayed signals show
+    earlier values, and their first value at the start.
 
     Args:
         values: of the parameters as they were declared, by name.
@@ -237,7 +238,7 @@ def stamped(problem: Problem, shown: Array, values: Mapping[str, float]) -> Arra
 def predict(
     problem: Problem, states: Array, constants: tuple[Constant, ...], accelerations: Array | None = None
 ) -> Array:
-    """What the sensors would show at states (N, 13 n_b): (N, n_o), angles in (−π, π].
+    """Predicted signals of the sensors for states (N, 13 n_b): (N, n_o), angles in (−π, π].
 
     Args:
         accelerations: of all bodies, (N, 6 n_b); None: by differences.
@@ -264,8 +265,8 @@ def _multipliers(
 def dry_friction(
     assembly: Assembly, sampled: SampledRecording, unknowns: Array, constants: tuple[Constant, ...]
 ) -> tuple[Array, Array, Array]:
-    """Impulse of a step, 1 or 0 for stick or slip, and residual L |z − clip(z − s/w, −1, 1)| of the exact law at its
-    end.
+    """Dry-friction impulse of a step, 1 or 0 for stick or slip, and residual L |z − clip(z − s/w, −1, 1)| of the exact
+    law.
 
     Each (N, n_s), NaN where a step has none. A smooth law sticks where the exact one would: |z − s/w| ≤ 1.
     """
@@ -309,7 +310,7 @@ def _along(
 
 
 def along(symbols: list[ca.SX], expression: ca.SX, arrays: list[Array], constants: tuple[Constant, ...]) -> Array:
-    """An expression of stepwise symbols along arrays, (N, rows)."""
+    """Evaluate an expression of symbols per step along arrays, (N, rows)."""
     shared = ca.vertcat(*(c.symbol for c in constants))
     kernel = Kernel(ca.Function("along", [*symbols, shared], [ca.densify(expression)]), len(symbols))
     out = np.empty((len(arrays[0]), expression.numel()))

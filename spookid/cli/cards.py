@@ -23,7 +23,7 @@ from spookid.studies.verification import verify as verified
 
 
 def card(arguments: Namespace, interruption: Interruption) -> Exit:
-    """Write the card of a result."""
+    """Write the verification card of a result."""
     out = Path(arguments.out)
     check_out(out, ".json", "a card is written as JSON")
     result = exports.load_answer(arguments.result, arguments.force)
@@ -33,13 +33,13 @@ def card(arguments: Namespace, interruption: Interruption) -> Exit:
 
 
 def verify(arguments: Namespace, interruption: Interruption) -> Exit:
-    """Test a log against a card, and print what has changed."""
+    """Test a log against a card, and print the parameters that have changed."""
     out = None if arguments.out is None else Path(arguments.out)
     check_out(out, ".json", "what was found is written as JSON")
     known = Card.load(arguments.card)
     source = arguments.problem or known.source
     if not source or not Path(source.partition("::")[0]).is_file():
-        raise ProblemError(f"the problem file {source!r} of {arguments.card} is not there; name it with --problem FILE")
+        raise ProblemError(f"card {arguments.card}: problem file {source!r} does not exist; give --problem FILE")
     problem = load_problem(source)
     log = opened(Path(arguments.log), dict(arguments.units), arguments.topics)
     recording = recording_of(log, arguments.time, problem, told=terminal.complain)

@@ -88,7 +88,7 @@ def describe(
     loading: float = 0.0,
     asked: Sequence[Finding] = (),
 ) -> str:
-    """The page about a problem before it is solved, or before anything of it is recorded."""
+    """Page about a problem before a solve, or before a recording exists."""
     table = parts(problem)
     mechanism = Table((), table.rows, table.left).text(width).splitlines()
     in_doubt = any(question.code == CLOCK for question in asked)  # far too many steps to build
@@ -106,7 +106,7 @@ def describe(
         needed = "Not built yet: correct the clock first."
         if not in_doubt:
             needed = (
-                "The problem has no recording. To solve it, give recordings= with the signals "
+                "The problem has no recording. To solve the problem, give recordings= with the signals "
                 f"{', '.join(dict.fromkeys(signals))}."
             )
         warnings, of_fit = list(warnings_of(asked, verbose, width)), []
@@ -157,7 +157,7 @@ def _settings(assembly: Assembly, width: int) -> list[str]:
     problem = assembly.problem
     text = (
         f"stepper {problem.stepper.name}, friction {problem.friction}, step h = {number(problem.step, 6)} s, "
-        f"{weight_words(problem.dynamics, problem.weight)}, cutoff of the initial values {number(problem.cutoff)} Hz"
+        f"{weight_words(problem.dynamics, problem.weight)}, cutoff of initial states {number(problem.cutoff)} Hz"
     )
     lines = wrapped(text, width, "Settings    ")
     rubbing = [
@@ -189,8 +189,8 @@ def _demand(assembly: Assembly, loading: float, building: float) -> str:
     try:
         duration = loading + fitting.seconds(assembly, building)
     except ProblemError as error:
-        return f"a fit would need {memory} and is refused: {error}"
-    return f"a fit needs {memory} and {minutes(duration)} on one core, within a factor of 2"
+        return f"a fit needs {memory} and is not started: {error}"
+    return f"a fit needs {memory} and takes {minutes(duration)} on one core (accurate to a factor of 2)"
 
 
 def _identifiability(assembly: Assembly, width: int, verbose: bool) -> list[str]:
@@ -205,11 +205,11 @@ def _identifiability(assembly: Assembly, width: int, verbose: bool) -> list[str]
         return [*lines, *wrapped(f"Unknown: {reason.replace('at the solution', 'there')}.", width, "  ")]
     if verbose:
         spectrum = ", ".join(number(value, 2) for value in values)
-        lines += wrapped(f"Changes of 100 % along the directions are {spectrum} sigma.", width, "  ")
+        lines += wrapped(f"Parameter changes of 100 % along these directions: {spectrum} standard errors.", width, "  ")
     lines += [line for sentence in weak_sentences(identifiability) for line in wrapped(sentence, width, "  - ")]
     if not identifiability.weak:
         lines += wrapped(
-            f"No direction is weakly identifiable: changes of 100 % exceed {number(WEAK)} sigma.", width, "  "
+            f"No direction is weakly identifiable: changes of 100 % exceed {number(WEAK)} standard errors.", width, "  "
         )
     return lines
 
@@ -253,7 +253,7 @@ def _names(problem: Problem, motor: Motor) -> set[str]:
 
 
 def excite(arguments: Namespace, interruption: Interruption) -> Exit:
-    """Design a motion, print what it will identify, and write it."""
+    """Design a motion, print the expected standard errors, and write the motion."""
     from spookid.studies.excitation import MOST_ITERATIONS  # with what plans motions
     from spookid.studies.excitation_result import save
 
@@ -292,7 +292,7 @@ def excite(arguments: Namespace, interruption: Interruption) -> Exit:
     run.say(f"{as_text(page, terminal.columns())}\n\nWritten to {out} and {picture}")
     if found.interrupted:
         on = "the same command repeats the search that was interrupted, from its beginning"
-        terminal.complain(f"interrupted; the best motion until then is in {out}, and {on}")
+        terminal.complain(f"interrupted; the best motion found so far is in file {out}, and {on}")
         return Exit.INTERRUPTED
     kept.end()
     return Exit.DONE

@@ -56,7 +56,7 @@ def doctor(arguments: Namespace, interruption: Interruption) -> Exit:
     for label, text in lines:
         terminal.say("\n".join(wrapped(text, terminal.columns(), label.ljust(width))))
     if problems:
-        terminal.complain(f"error: {', '.join(problems)}; run: {sys.executable} -m pip install --upgrade spookid")
+        terminal.complain(f"error: {', '.join(problems)}; run {sys.executable} -m pip install --upgrade spookid")
     return Exit.NOT_CONVERGED if problems or failure else Exit.DONE
 
 
@@ -120,9 +120,9 @@ def _fitted() -> tuple[str, str]:
     if solution.status is not Status.CONVERGED or abs(found.estimate - INERTIA) > 5.0 * found.std_err:
         return (
             "",
-            f"FAILED: J = {found.estimate:.6g} ± {found.std_err:.2g}, the true value is {INERTIA}; {solution.message}",
+            f"FAILED: estimate J = {found.estimate:.6g} ± {found.std_err:.2g}, truth {INERTIA}; {solution.message}",
         )
-    return f"J = {found.estimate:.5f} ± {found.std_err:.5f} kg m², the true value is {INERTIA}; {took}", ""
+    return f"estimate J = {found.estimate:.5f} ± {found.std_err:.5f} kg m², true value {INERTIA}; {took}", ""
 
 
 def _swing(inertia: Parameter) -> Problem:

@@ -261,7 +261,7 @@ _ROBOT = {
 }
 _LOG = {
     "--topics": flag(
-        "topics of a bag, MCAP or ULog file to read, where several have the same joints", "TOPIC", default=[], **SEVERAL
+        "topics of a bag, MCAP, ULog or WPILib file, where several have the same joints", "TOPIC", default=[], **SEVERAL
     ),
     "--units": FLAGS["--units"],
 }

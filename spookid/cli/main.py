@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     for word in words:
         if not is_text(word):
-            terminal.complain(f"error: the argument {word!r} contains unprintable characters; remove them")
+            terminal.complain(f"error: the command-line argument {word!r} contains unprintable characters; remove them")
             return WRONG_INPUT
     arguments = commands_parser(next((word for word in words if word in COMMANDS), "")).parse_args(words)
     before = gc.get_threshold()
@@ -92,7 +92,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def commands_parser(asked: str | None = None) -> argparse.ArgumentParser:
-    """All commands; with the flags of the one that is asked for, by default of all."""
+    """Parser of all commands; with the options of the requested command only, by default of all."""
     parser = _Parser(
         prog="spookid",
         description="Identify the parameters of a mechanism from measured motion.",

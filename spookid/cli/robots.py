@@ -39,7 +39,7 @@ from spookid.tables.table import Table, as_text, seconds
 
 
 def new(arguments: Namespace, interruption: Interruption) -> Exit:
-    """Write a problem file for a robot and a log of it."""
+    """Write a problem file for a robot and its log."""
     out = Path(arguments.out)
     check_out(out, ".py", "a problem is a Python file")
     folders.check_new(out)
@@ -50,7 +50,7 @@ def new(arguments: Namespace, interruption: Interruption) -> Exit:
     what = f"{len(matched.positions)} positions" if log else "no log yet"
     driven = f", {len(matched.efforts)} of them with a {matched.effort}" if log and matched.efforts else ""
     driven += f", {len(matched.commands)} of them with commands of a servo" if log and matched.commands else ""
-    terminal.say(f"Written to {out}: {len(robot.bodies)} bodies, {len(robot.joints)} joints, {what}{driven}")
+    terminal.say(f"Problem file {out} has {len(robot.bodies)} bodies, {len(robot.joints)} joints, {what}{driven}")
     for notice in [*made.notices, *_complaints(made.held, dict(matched.unused))]:
         terminal.complain(notice)
     return Exit.DONE
@@ -87,14 +87,14 @@ def _asked(arguments: Namespace) -> str:
 def _complaints(held: tuple[str, ...], unused: dict[str, str]) -> list[str]:
     told = []
     if held:
-        told.append(f"the log has no column for {', '.join(held)}: the file fixes these joints at 0")
+        told.append(f"the log has no column for joints {', '.join(held)}: the problem file fixes these at 0")
     if unused:
         told.append(f"not used: {', '.join(f'{column} ({reason})' for column, reason in unused.items())}")
     return told
 
 
 def export(arguments: Namespace, interruption: Interruption) -> Exit:
-    """Write a robot's own file with what a result has found of it, or its servos for Isaac Lab."""
+    """Write the robot's file with identified values, or its servos for Isaac Lab."""
     out, result = Path(arguments.out), exports.load_answer(arguments.result, arguments.force)
     yaml = out.suffix in (".yaml", ".yml")
     if yaml is not (arguments.to is None):
@@ -105,7 +105,7 @@ def export(arguments: Namespace, interruption: Interruption) -> Exit:
         raise ProblemError("--timestep belongs to --out FILE.yaml, which counts delays in steps; a robot's file has it")
     drives = _servos(arguments, result)
     for one in drives:
-        for what in one.left_out:
+        for what in one.left_out if yaml else sorted({*one.left_out} - {*one.in_mjcf}):
             terminal.complain(f"{one.joint}: {out} is without {what}")
     if yaml:
         write_isaac_lab(drives, out, arguments.timestep)
@@ -113,7 +113,7 @@ def export(arguments: Namespace, interruption: Interruption) -> Exit:
         return Exit.DONE
     robot = _robot(arguments, arguments.to)
     beside = write(robot, out, result, drives if robot.source.format == "MJCF" else ())
-    terminal.say(f"Written to {out}; standard errors and covariance are in {beside}")
+    terminal.say(f"Robot file written to {out}; standard errors and covariance are in file {beside}")
     bodies = result.mechanism.bodies if result.mechanism else ()
     others = [body.name for body in bodies if body.name not in robot.description.links]
     if others:
@@ -122,7 +122,7 @@ def export(arguments: Namespace, interruption: Interruption) -> Exit:
         compared = compare(robot, result, problem=problem_of(result), replays=False)
         terminal.say(f"\n{as_text(compared.blocks()[1:], terminal.columns())}")
     except ProblemError as error:
-        terminal.complain(f"no comparison of predicted torques with the log: {error}")
+        terminal.complain(f"predicted torques cannot be compared with the log: {error}")
     return Exit.DONE
 
 
@@ -137,7 +137,7 @@ def _servos(arguments: Namespace, result: Solution) -> tuple[ServoActuator, ...]
 
 
 def check_out(out: Path | None, ending: str, kind: str) -> None:
-    """Refuse a file that cannot be written, before there is something to lose."""
+    """Refuse a file that cannot be written, before a long computation."""
     if out is not None and out.suffix != ending:
         raise ProblemError(f"--out {out}: {kind}; give a name that ends in {ending}")
     if out is not None:
@@ -149,7 +149,7 @@ def _robot(arguments: Namespace, path: str) -> Robot:
 
 
 def payload(arguments: Namespace, interruption: Interruption) -> Exit:
-    """Find a payload, print it, and write it if there is a file."""
+    """Identify a payload, print it, and write it if a file is given."""
     began = time.perf_counter()
     out = None if arguments.out is None else Path(arguments.out)
     check_out(out, ".json", "a payload is written as JSON")
@@ -182,7 +182,7 @@ def payload(arguments: Namespace, interruption: Interruption) -> Exit:
 
 
 def predict(arguments: Namespace, interruption: Interruption) -> Exit:
-    """Predict what motors do along a log, print how far off it is from what was measured, and write it."""
+    """Predict the motor efforts along a log, print their errors, and write them."""
     out = None if arguments.out is None else Path(arguments.out)
     check_out(out, ".csv", "efforts are written as CSV")
     result = exports.load_answer(arguments.result, arguments.force)
@@ -205,7 +205,7 @@ def predict(arguments: Namespace, interruption: Interruption) -> Exit:
 
 
 def randomize(arguments: Namespace, interruption: Interruption) -> Exit:
-    """Draw parameters from a posterior, print their ranges, and write them, also as robot's files."""
+    """Draw parameters from a posterior, print their ranges, and write them, also as robot files."""
     out, files = Path(arguments.out), None if arguments.files is None else Path(arguments.files)
     folders.check_file(out)
     if (files is None) != (arguments.to is None):
@@ -232,7 +232,7 @@ def randomize(arguments: Namespace, interruption: Interruption) -> Exit:
 
 
 def named_problem(arguments: Namespace, result: Solution) -> Problem:
-    """That of the results, from the file that was solved or the one that is given."""
+    """Problem of a result, from the file that was solved or a given file."""
     source = arguments.problem or result.source
     if not source:
         raise ProblemError(
@@ -252,7 +252,7 @@ def named_problem(arguments: Namespace, result: Solution) -> Problem:
 
 
 def report(arguments: Namespace, interruption: Interruption) -> Exit:
-    """Write the page of a folder of results."""
+    """Write the HTML report of a result folder."""
     robots = partial(section, file=arguments.robot)
     if not (arguments.link or installed()):
         terminal.complain(

@@ -33,7 +33,7 @@ Work: TypeAlias = Callable[[], "Exit"]
 
 
 class Exit(IntEnum):
-    """Exit status of a command; of several the worst counts, which is the first here."""
+    """Exit status of a command; if several apply, the first in this list is returned."""
 
     INTERRUPTED = 130
     WRONG_INPUT = 2
@@ -43,7 +43,7 @@ class Exit(IntEnum):
 
 @dataclass(eq=False)
 class Run:
-    """A command that runs: its problem file, its arguments, and what may interrupt it."""
+    """A running command: its problem file, its arguments, and its interruption."""
 
     file: ProblemFile
     arguments: Namespace
@@ -57,18 +57,18 @@ class Run:
 
     @property
     def watched(self) -> bool:
-        """True if progress is to be shown."""
+        """True if progress is shown."""
         return terminal.wanted(self.arguments.quiet)
 
     @property
     def options(self) -> dict[str, Any]:
-        """Of the solver, those that are given."""
+        """Solver options that the command line gives."""
         given = {name: getattr(self.arguments, name) for name in ("max_iterations", "threads")}
         return {name: value for name, value in given.items() if value is not None}
 
     @contextmanager
     def fitting(self, label: str, problem: Problem) -> Iterator[Callback]:
-        """What a fit calls at every iterate: its progress is shown, and there a signal ends it."""
+        """Callback of a fit at every iterate: shows progress, and stops the fit after a signal."""
         names = [parameter.name for parameter in problem.free]
         with terminal.SolverLine(label, names, self.watched) as line:
 
@@ -79,7 +79,7 @@ class Run:
             yield callback
 
     def job(self, key: str, out: Path | None, whole: bool = False) -> CommandJob:
-        """What is to be done with a problem, or with all of them."""
+        """Job for one problem, or for all problems of the file."""
         file, arguments, several = self.file, self.arguments, self.file.several and not whole
         source = None if arguments.source is None else Path(arguments.source)
         return CommandJob(
@@ -96,14 +96,14 @@ class Run:
         )
 
     def only(self, out: Path | None = None) -> CommandJob:
-        """That of a file that holds one problem, or of which one is picked."""
+        """Problem of a file with one problem, or the selected problem."""
         if len(self.file.problems) > 1:
             path, keys = self.file.path, list(self.file.problems)
             raise ProblemError(f"{path} holds several problems ({', '.join(keys)}); pick one, {path}::{keys[0]}")
         return self.job(next(iter(self.file.problems)), out)
 
     def keeping(self, out: str | Path | None, work: Work) -> Exit:
-        """Work whose fits are kept until its folder is written."""
+        """Context in which finished fits are stored until the result folder is written."""
         how = [self.arguments.command, self.arguments.backend, self.options | {"threads": None}]
         self.kept = KeptFits(None if out is None else unfinished(out), how)
         end = work()
@@ -112,7 +112,7 @@ class Run:
         return end
 
     def show_place(self, folder: Path | None, several: bool, shown: bool = True) -> None:
-        """Where what was shown, if anything was, is written; an empty line parts several."""
+        """Print where results were written; an empty line separates several."""
         lines = []
         if folder is not None:
             others = folders.foreign(folder)
@@ -123,13 +123,13 @@ class Run:
             self.say("\n".join(lines))
 
     def say(self, text: str) -> None:
-        """A line on stdout, unless the user wants quiet."""
+        """Print a line on stdout, unless the option --quiet is set."""
         if not self.arguments.quiet:
             terminal.say(text)
 
 
 def scheduled(arguments: Namespace) -> AbstractContextManager[Executor | None]:
-    """The executor of the scheduler, if one is named."""
+    """Executor of the Dask scheduler, if the command names one."""
     if arguments.scheduler is None:
         return nullcontext()
     from spookid.studies.worker_pool import cluster  # with Dask
@@ -138,7 +138,7 @@ def scheduled(arguments: Namespace) -> AbstractContextManager[Executor | None]:
 
 
 def start(arguments: Namespace, interruption: Interruption) -> Run:
-    """Load the problem file; the names on the command line must be known to one of its problems at least."""
+    """Load the problem file; names on the command line must be known to at least one problem."""
     file = load_file(arguments.problem)
     known = dict.fromkeys(name for problem in file.problems.values() for name in problem.parameter_set.known)
     for flag, names in (("--set", [name for name, _ in arguments.set]), ("--fix", getattr(arguments, "fix", []))):
@@ -153,14 +153,14 @@ def start(arguments: Namespace, interruption: Interruption) -> Run:
 
 @dataclass(frozen=True, eq=False)
 class CommandJob(Job):
-    """A job of a command that runs."""
+    """Job of a running command."""
 
     key: str
     """Of its problem in the file."""
     run: Run
 
     def fit(self, problem: Problem, near: Solution | None = None, doing: str = "", hold: bool = False) -> Solution:
-        """As of ``Job``, by the solver of the command line."""
+        """Fit a problem as ``Job``, with the solver options of the command line."""
         run, backend = self.run, self.arguments.backend
         label = ", ".join(filter(None, [self.label, run.forecast.text, doing]))
 
@@ -194,7 +194,7 @@ class CommandJob(Job):
         terminal.complain(text)
 
     def ask(self, questions: Iterable[Finding]) -> None:
-        """Questions about its problem on stderr."""
+        """Print the questions about the job's problem on stderr."""
         for question in questions:
             terminal.complain(f"{self.label}: {question.text}")
 
@@ -220,7 +220,7 @@ class CommandJob(Job):
 
 
 def studied(study: Study, arguments: Namespace, interruption: Interruption) -> Exit:
-    """Run a study on the problems of a file, write its folders and show what it has found."""
+    """Run a study on the problems of a file, write its result folders and print the results."""
     run = start(arguments, interruption)
 
     def prepare(job: CommandJob) -> Work:
@@ -248,7 +248,7 @@ def each(
     whole: bool = False,
     continued: bool = False,
 ) -> Exit:
-    """Do one thing for each problem of the file; all are prepared before the first is worked on."""
+    """Process each problem of the file; all are prepared before the first one is processed."""
     file, arguments = run.file, run.arguments
     outs = {str(file.path): Path(arguments.out)} if whole else _outs(file, arguments.out, home)
 
@@ -296,14 +296,14 @@ def _failed(run: Run, key: str, error: BaseException) -> Exit:
         terminal.complain(f"error: {f'{key}: ' if run.file.several else ''}{error}")
     elif isinstance(error, MemoryError):
         size = str(error) or "memory ran out"
-        terminal.complain(f"error: {key}: {size}; take a larger step or a shorter duration")
+        terminal.complain(f"error: problem {key}: {size}; choose a larger time step or a shorter duration")
     else:
         raise error
     return Exit.WRONG_INPUT
 
 
 def ended(*complaints: str) -> Exit:
-    """How a problem ended that has these, if any is not empty, to complain about."""
+    """Complaint about how a problem ended, from texts of which some are not empty."""
     for complaint in filter(None, complaints):
         terminal.complain(complaint)
     return Exit.NOT_CONVERGED if any(complaints) else Exit.DONE

@@ -33,15 +33,15 @@ _SELDOM = 0.1
 
 
 def clock(stamp: float) -> str:
-    """Return the local time of day if the timestamp counts from 1970, else seconds."""
+    """Return the local time of day if a timestamp counts from 1970, otherwise seconds."""
     if stamp < _EPOCH:
         return f"{stamp:.2f} s"
     return time.strftime("%H:%M:%S", time.localtime(round(stamp)))
 
 
 class View:
-    """Where estimates and changes are shown: a line each, or on a terminal one table that is rewritten in place, with
-    lines that are kept above it.
+    """Display of estimates and changes: one line each, or on a terminal one table that is rewritten in place, below
+    lines that remain.
 
     Args:
         title: what is watched.
@@ -55,7 +55,7 @@ class View:
         self._text, self._height, self._written = "", 0, -math.inf
 
     def estimate(self, now: float, estimate: OnlineEstimate, rows: int, left_out: int) -> None:
-        """Show an estimate at a timestamp [s], with the numbers of rows read and of samples that came too late."""
+        """Show an estimate at a timestamp [s], with the numbers of rows read and of samples that were late."""
         values = [uncertain(estimate.values[name], estimate.std_errs[name]) for name in self.names]
         if self._in_place:
             known = zip(self.names, values, strict=True)
@@ -76,13 +76,13 @@ class View:
             self.note("  ".join(cell.rjust(w) for cell, w in zip(line, self._widths, strict=True)))
 
     def change(self, change: Change, estimate: OnlineEstimate) -> None:
-        """A change as a line of its own."""
+        """Show a change of a parameter as a separate line."""
         note = self.notes.get(change.parameter, "")
         name = f"{change.parameter} ({note})" if note else change.parameter
         self.note(f"{clock(change.told)}  CHANGED  {change.words(name, estimate.units[change.parameter], clock)}")
 
     def page(self, now: float, estimate: OnlineEstimate, rows: int, left_out: int, changes: Sequence[Change]) -> str:
-        """The estimates at the end of a log, as ``spookid solve`` prints those of a fit."""
+        """Estimates at the end of a log, in the layout of ``spookid solve``."""
         verdict = f"{self.title}: watched until {clock(now)}, {counted(len(changes), 'change')}"
         known = [name for name in self.names if name not in estimate.reasons]
         cells = (estimated(n, estimate.values[n], estimate.std_errs[n], estimate.units[n]) for n in known)
@@ -107,7 +107,7 @@ class View:
         self.note(text, terminal.complain)
 
     def close(self, page: str = "") -> None:
-        """Write the last table, or a page instead; it stays."""
+        """Write the last table, or a page instead, which remains on the screen."""
         if page:
             self._erase()
             terminal.say(page if self._in_place else f"\n{page}")
@@ -133,7 +133,7 @@ _BLIND = "have no sample of an input"
 
 
 class LogRows:
-    """Leaves out what is no use, and says so: the first of a kind at once, how many there were in the end.
+    """Filter of unusable rows in a log; reports the first row of a kind at once, and the number of rows at the end.
 
     Args:
         path: of the log, as sentences name it.
@@ -152,7 +152,7 @@ class LogRows:
         """Samples so far."""
 
     def merged(self, rows: Iterable[Row]) -> list[Row]:
-        """Return rows by timestamp, each timestamp once: of several samples of a signal the first counts."""
+        """Return rows by timestamp, each timestamp once; of several samples of a signal, the first is used."""
         found: dict[float, Row] = {}
         for row in rows:
             if row.t in found:
@@ -163,20 +163,20 @@ class LogRows:
         return [found[t] for t in sorted(found)]
 
     def learn(self, first: Recording, inputs: Iterable[str], until: float) -> None:
-        """What is usual in this log."""
+        """Learn from the first recording which signals and intervals are usual in this log."""
         self._needed = tuple(name for name in inputs if np.all(np.isfinite(first.signals[name])))
         self._longest, self._last = max(b - a for a, b in pairwise(first.t.tolist())), until
         self._seen = {t: set(first.signals) for t in first.t.tolist()}
 
     def usable(self, row: Row, window: tuple[float, float]) -> Row | None:
-        """What is to be taken of a row; None if nothing is."""
+        """Usable part of a row; None if the row is unusable."""
         blind = next((name for name in self._needed if name not in row.values), None)
         if blind is not None:
             since = "which each row of the first seconds has; rows without it are left out"
             self._count(_BLIND, row, f"{blind!r} is missing, {since}")
             return None
         if row.t < window[0]:
-            stamps = f"its timestamp is {quantity(window[1] - row.t, 's')} earlier than that of a previous row"
+            stamps = f"the timestamp is {quantity(window[1] - row.t, 's')} earlier than the timestamp of a previous row"
             self._count(_LATE, row, f"{stamps}; rows that come so late are left out")
             return None
         if next(iter(self._seen), np.inf) < window[0]:
@@ -193,7 +193,7 @@ class LogRows:
         return replace(row, values=values) if values else None
 
     def close(self) -> None:
-        """Say how many rows there were of each kind, if there was more than one."""
+        """Report the number of rows of each kind, if there was more than one."""
         for kind, n in self._counts.items():
             if n > 1:
                 self._told(f"{self._path}: {counted(n, 'row')} {kind}")
@@ -203,7 +203,7 @@ class LogRows:
         self._count(
             _REPEATED,
             row,
-            f"it has the same time {row.t:.12g} s as an earlier row; the first sample of each signal is used",
+            f"the row has the same time {row.t:.12g} s as an earlier row; the first sample of each signal is used",
         )
 
     def _count(self, kind: str, row: Row, sentence: str) -> None:

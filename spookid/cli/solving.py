@@ -85,7 +85,7 @@ def _solved(run: Run, job: CommandJob, aside: Connection | None, asked: Sequence
         terminal.complain(f"interrupted; the best iterate of {job.label} is in {job.out}; the same command continues")
         return Exit.INTERRUPTED
     if run.interruption.asked:
-        terminal.complain(f"interrupted; the results of {job.label} are in {job.out}")
+        terminal.complain(f"interrupted; the results of problem {job.label} are in folder {job.out}")
         return Exit.INTERRUPTED
     if solution.no_answer:
         return ended(f"{job.label} is {solution.no_answer}; its results are in {job.out}")
@@ -114,7 +114,7 @@ def _jointly(run: Run, job: CommandJob) -> Solution:
         with terminal.SolverLine(job.label, names, run.watched) as line:
             return fit_jointly(plan, pool, line.show)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"the finished fits of {job.label} are kept; the same command continues") from None
+        raise KeyboardInterrupt(f"the finished fits of {job.label} are saved; the same command continues") from None
 
 
 def _begun(run: Run, job: CommandJob) -> tuple[Problem, tuple[Basin, ...]]:

@@ -61,21 +61,21 @@ class Interruption:
             self._told.put(False)
 
     def checkpoint(self) -> None:
-        """There is something to keep, and here the work may end."""
+        """Mark a point where results can be saved and the work may end."""
         self._waits = True
         self.heed()
 
     def heed(self) -> None:
-        """Here the work ends if a signal has come: somebody may have taken it for something else."""
+        """End the work here if a signal has come, even if other code has caught it."""
         if self.asked:
             raise KeyboardInterrupt
 
     def told_by(self, error: BaseException) -> bool:
-        """True if work ended with this because of a signal: what it was torn from may complain in its own way."""
+        """True if work ended with this exception because of a signal, which other code may have converted."""
         return self.asked or isinstance(error, KeyboardInterrupt)
 
     def kept(self) -> None:
-        """What there was to keep is kept: from here on a signal does not wait."""
+        """Mark that all results are saved: from here on, a signal ends the process at once."""
         self._waits = False
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
@@ -106,7 +106,7 @@ class Interruption:
 
 
 def end(*_: object) -> None:
-    """End the process here and now, with files that it has not finished; also as the handler of a signal."""
+    """End the process at once, also as signal handler; unfinished files are removed."""
     if (files := sys.modules.get("spookid.files")) is not None:
         files.remove_unfinished()
     os.write(2, b"spookid: interrupted\n")
@@ -130,7 +130,7 @@ def complain(text: str) -> None:
 
 
 def prepare() -> None:
-    """Let stdout replace the characters that are missing in its encoding, rather than fail at them.
+    """Let stdout replace characters that its encoding does not contain, instead of failing.
 
     Streams that were closed before lead nowhere, also those of workers: else the next file that is opened would get
     their number, and what libraries print.
@@ -145,13 +145,13 @@ def prepare() -> None:
 
 
 def finish() -> bool:
-    """Write out what is left, such as the prints of a problem file; return False if something was lost."""
+    """Write remaining output, such as prints of a problem file; return False if some was lost."""
     _write(sys.stdout, "")
     return not _unwritten
 
 
 def columns() -> int:
-    """Columns to lay text for stdout out in."""
+    """Number of text columns for stdout."""
     return max(shutil.get_terminal_size((_COLUMNS, _ROWS)).columns, _NARROWEST)
 
 
@@ -179,18 +179,18 @@ _LONG = 10.0
 
 
 def wanted(quiet: bool) -> bool:
-    """True if somebody watches: stderr is a terminal and nobody asked for quiet."""
+    """True if progress is wanted: stderr is a terminal and the option --quiet is not set."""
     return not quiet and not sys.stderr.closed and sys.stderr.isatty()
 
 
 def along(label: str, shown: bool) -> Callable[[Iterable[int]], Iterable[int]]:
-    """A wrapper of an iteration over steps that shows a bar."""
+    """Wrapper of an iteration over steps that shows a progress bar."""
     return lambda steps: _bar(steps, desc=label, unit=" steps") if shown else steps
 
 
 @contextmanager
 def counting(label: str, total: int, shown: bool) -> Iterator[Callable[[bool], None]]:
-    """A bar of ``total`` points; its function is called for each, with True if it was done before."""
+    """Progress bar of ``total`` points; its function is called for each point, with True if it was done before."""
     if not shown:
         yield lambda before: None
         return
@@ -215,7 +215,7 @@ def line(label: str, shown: bool) -> Iterator[Callable[[str], None]]:
 
 
 class Forecast:
-    """The time that the fits of a study still take, from the mean of those that are done.
+    """Forecast of the remaining time of a study, from the mean time of finished fits.
 
     Args:
         fits: their number; 0 if it is unknown.
@@ -234,7 +234,7 @@ class Forecast:
 
     @property
     def text(self) -> str:
-        """Fits that are left, with their time if it is long; empty before the first fit is done, or if unknown."""
+        """Remaining fits, with their time if it is long; empty before the first fit is finished, or if unknown."""
         if not (self._times and self.left > 0):
             return ""
         rest = self.left * sum(self._times) / len(self._times)
@@ -242,7 +242,7 @@ class Forecast:
 
 
 class SolverLine:
-    """The state of a solver as one line, rewritten at every accepted iterate.
+    """Progress line of a solver, rewritten at every accepted iterate.
 
     Args:
         label: what is solved.
@@ -265,7 +265,7 @@ class SolverLine:
             self._bar.close()
 
     def show(self, iteration: Iteration) -> None:
-        """Show iteration, cost, damping, the parameter that changes most, and the elapsed time, as far as they fit."""
+        """Show iteration, cost, damping, the parameter that changes most, and the elapsed time, as space allows."""
         if self._bar is None:
             return
         parts = [f"cost {iteration.total:.4g}"]

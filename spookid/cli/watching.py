@@ -43,7 +43,7 @@ name and timestamps of the recording, number and latest timestamp of all rows.""
 
 
 def watch(arguments: Namespace, interruption: Interruption) -> Exit:
-    """Estimate while a log is read, and say when a parameter has changed."""
+    """Estimate parameters while a log is read, and report when a parameter has changed."""
     run = start(arguments, interruption)
     run.only()  # several logs would not stand below each other
     return each(run, lambda job: _Watch(run, job).run)
@@ -76,7 +76,7 @@ class _Watch:
             check_file(Path(run.arguments.save))
 
     def run(self) -> Exit:
-        """Until the log ends, or the user interrupts."""
+        """Read the log until its end, or until the user interrupts."""
         rows, monitor = iter(self._log), None
         try:
             monitor = self._begun(rows) if self._arguments.resume is None else self._resumed()
@@ -158,8 +158,8 @@ class _Watch:
             raise KeyboardInterrupt
         if solution.status is not Status.CONVERGED:
             raise ProblemError(
-                f"the first {length} of {self._log.path} cannot be fitted ({solution.message}); extend them with "
-                "--warm-up, or better initial values with --set"
+                f"the fit to the first {length} of log {self._log.path} failed ({solution.message}); give a "
+                "longer --warm-up, or better initial values with --set"
             )
         window = {"window": _STEPS} if self._arguments.window is None else {"seconds": self._arguments.window}
         monitor = Monitor(
@@ -167,7 +167,8 @@ class _Watch:
         )
         self._rows, self._until = len(first), first[-1].t
         self._checks.learn(self._first, problem.model.signals, self._until)
-        if hardly := [noise for noise in solution.noise if _is_hardly_known(noise)]:
+        # It may as well be half as large again, or was not identifiable.
+        if hardly := [one for one in solution.noise if not (one.given or 2 * one.error < math.log(_ROUGHLY))]:
             self._view.complain(_hardly(length, hardly))
         self._show(monitor, monitor.smoother.estimate)
         return monitor
@@ -209,12 +210,12 @@ class _Watch:
         self._run.interruption.kept()
         self._keep(monitor)
         if monitor is None:
-            terminal.complain(f"interrupted before the first seconds of {self._log.path} were fitted")
+            terminal.complain(f"interrupted before the first seconds of log {self._log.path} were fitted")
         elif self._arguments.save is None:
             terminal.complain(f"interrupted after {counted(self._rows, 'row')}")
         else:
             terminal.complain(
-                f"interrupted after {counted(self._rows, 'row')}; --resume {self._arguments.save} continues from here"
+                f"interrupted after {counted(self._rows, 'row')}; to continue, give --resume {self._arguments.save}"
             )
         return Exit.INTERRUPTED
 
@@ -233,11 +234,6 @@ def _leading(rows: Iterator[Row], seconds: float, path: Path) -> list[Row]:
             "a longer log, or a shorter --warm-up"
         )
     return first
-
-
-def _is_hardly_known(noise: Noise) -> bool:
-    """True if the size of some noise may as well be half as large again, or was not identifiable."""
-    return not noise.given and not 2 * noise.error < math.log(_ROUGHLY)
 
 
 def _hardly(length: str, sizes: Sequence[Noise]) -> str:

@@ -21,7 +21,7 @@ NUMERIC_KINDS = "biuf"  # dtype.kind of booleans, integers and floats
 
 
 def floats(values: object, what: str) -> FloatArray:
-    """Read-only float64 copy of any shape; `what` names the array in messages."""
+    """Return a read-only float64 copy of an array; `what` names the array in messages."""
     if isinstance(values, np.ma.MaskedArray) and values.dtype.kind in NUMERIC_KINDS:
         values = np.ma.filled(values.astype(np.float64), np.nan)
     try:
@@ -38,7 +38,7 @@ def floats(values: object, what: str) -> FloatArray:
 def merged(
     t: FloatArray, signals: Mapping[str, object], times: Mapping[str, object], place: str
 ) -> tuple[FloatArray, Mapping[str, object]]:
-    """Merge the timestamps of several clocks, and the signals, NaN where they have no sample."""
+    """Merge timestamps of several clocks and their signals; a signal is NaN at times without a sample."""
     given: dict[str, object] = dict(signals)
     clocks: dict[str, tuple[FloatArray, FloatArray]] = {}
     for name, stamps in times.items():

@@ -14,7 +14,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.argument_checks import Checked
-from spookid.data.losses import LOSSES, Loss, RobustLoss, robust
+from spookid.data.losses import LOSSES, Loss, RobustLoss, StudentT, robust
 from spookid.data.state import State
 from spookid.errors import ProblemError, declared_at, evaluating, shown
 from spookid.mechanics import rotations
@@ -26,7 +26,7 @@ from spookid.records import dataclass
 
 
 class Sensor(metaclass=Checked):
-    """Base class of sensors, which predict one or several signals from a state. A clinometer:
+    """Base class of sensors, which predict one or several signals from the state. A clinometer:
 
     >>> class Clinometer(Sensor):
     ...     unit = "rad"
@@ -51,12 +51,19 @@ class Sensor(metaclass=Checked):
     scale: Any = 1
     """Scale of the signals per unit of the true value; as ``offset``."""
     loss: Loss = "auto"
-    """Robust loss of residuals: ``"linear"``, ``"huber"``, ``"cauchy"`` or a ``RobustLoss`` of your own; or
-    ``"auto"``: linear, without single samples of positions that are plainly wrong (``spookid.estimation.outliers``)."""
+    """Robust loss of residuals: ``"linear"``, ``"huber"``, ``"cauchy"``, a ``RobustLoss`` of your own or a
+    ``StudentT``; or ``"auto"``: linear, without single samples of positions that are plainly wrong
+    (``spookid.estimation.outliers``)."""
     delay: Any = 0
     """Delay of the signals' timestamps [s], a number or an expression of Parameters."""
     correlation_time: Any = 0
     """Time over which the noise of the signals is correlated [s], a number or a Parameter; 0: it is white."""
+    resolution: float | None = None
+    """Width q of a count in the signals' unit, whose rounding adds q²/12 to the variance of the noise; 0: the signals
+    are continuous. None: if sigma is estimated, q is recognized from the recordings, and sigma is at least q/√12."""
+    jitter: float | None = 0
+    """Standard deviation τ of the timestamps [s], which adds (ẏ τ)² to the variance of a sample, with ẏ the rate of the
+    signal along the estimated motion; None: it is estimated."""
     unit: Any = ""
     """Unit of the true value, a text."""
     period: Any = None
@@ -83,7 +90,7 @@ class Sensor(metaclass=Checked):
 
     @abstractmethod
     def predicted(self, state: State) -> Any:
-        """The true value: a scalar, or one value for each of its signals."""
+        """True value in a given state: a scalar, or one value for each signal of the sensor."""
 
     def check(self, model: Model) -> None:
         """Raise ProblemError if the sensor does not fit the model."""
@@ -99,15 +106,20 @@ class Sensor(metaclass=Checked):
             if not (sigma is None or (isinstance(sigma, Real) and 0 < float(sigma) < math.inf)):
                 what = f"{self._what} has sigma {shown(self.sigma)}"
                 raise ProblemError(f"{what}; it must be positive, or None to estimate it")
-        if not (isinstance(self.loss, RobustLoss) or self.loss in LOSSES):
+        if not (isinstance(self.loss, (RobustLoss, StudentT)) or self.loss in LOSSES):
             names = ", ".join(LOSSES)
-            raise ProblemError(f"{self._what} has loss {shown(self.loss)}; choose from {names}, or give a RobustLoss")
+            said = f"{self._what} has loss {shown(self.loss)}; choose from {names}"
+            raise ProblemError(f"{said}, or give a RobustLoss or a StudentT")
+        for name in ("resolution", "jitter"):
+            size = getattr(self, name)
+            if not (size is None or (isinstance(size, Real) and 0 <= float(size) < math.inf)):
+                raise ProblemError(f"{self._what} has {name} {shown(size)}; give a number of at least 0, or None")
         self.each("offset")
         if any(map(is_zero, self.each("scale"))):
             raise ProblemError(f"{self._what} has scale 0, with which it shows nothing; give another")
 
     def each(self, name: str) -> list[ca.SX]:
-        """Offset, scale or delay for each signal of the sensor.
+        """Offset, scale or delay for each signal of the sensor, from one value for all or a list.
 
         Raises:
             ProblemError: if it is no number or expression, nor one for each.
@@ -121,9 +133,10 @@ class Sensor(metaclass=Checked):
         return [symbolic(value, what)] * n
 
     def deviation(self, index: int) -> float | None:
-        """Standard deviation of the noise of one of its signals, in that signal's unit; None if it has none."""
+        """Noise standard deviation of one signal of the sensor with the rounding to declared counts, in the signal's
+        unit; None if not given."""
         sigma: float | None = self._sigmas[index] if self._sigmas else self.sigma  # type: ignore[assignment]
-        return sigma
+        return None if sigma is None else math.hypot(sigma, (self.resolution or 0.0) / math.sqrt(12))
 
     @property
     def _sigmas(self) -> list[Any]:
@@ -155,19 +168,21 @@ class Sensor(metaclass=Checked):
         return tuple(Channel(self, i, period) for i in range(count))
 
     def period_in(self, model: Model) -> float | None:
-        """Return ``period``, or the period that the model implies."""
+        """Return the declared ``period``, or otherwise the period that follows from the model."""
         return None if self.period is None else float(self.period)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeclaredSensor(Sensor):
-    """A sensor with the arguments that all kinds of this package share."""
+    """Base class of the package's sensors, with their common arguments."""
 
     offset: Any = 0
     scale: Any = 1
     loss: Loss = "auto"
     delay: Any = 0
     correlation_time: Any = 0
+    resolution: float | None = None
+    jitter: float | None = 0
 
     count = 1
     """How many signals it has."""
@@ -198,7 +213,7 @@ class DeclaredSensor(Sensor):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OneSignal(DeclaredSensor):
-    """A sensor with a field ``signal``."""
+    """Base class of sensors of one signal, which have a field ``signal``."""
 
     @property
     def signals(self) -> tuple[str, ...]:
@@ -207,7 +222,7 @@ class OneSignal(DeclaredSensor):
 
 
 def channels_of(model: Model, sensors: Sequence[Sensor]) -> tuple[Channel, ...]:
-    """Channels of some sensors, one per signal, in their order."""
+    """Channels of sensors, one per signal, in the order of the sensors."""
     return tuple(channel for sensor in sensors for channel in sensor.channels(model))
 
 
@@ -255,6 +270,11 @@ class Channel:
         return self.sensor.loss
 
     @property
+    def is_adjusted(self) -> bool:
+        """True if its noise has heavy tails or its timestamps err, for which a stage adjusts the samples."""
+        return isinstance(self.loss, StudentT) or self.sensor.jitter != 0
+
+    @property
     def unit(self) -> str:
         """Unit of the signal; empty if a scale converts the true value to an unknown unit."""
         scale = self.scale
@@ -274,7 +294,7 @@ class Channel:
         return self.sensor.title if len(self.sensor.signals) == 1 else f"{self.sensor.title} [{self.index}]"
 
     def expressions(self) -> list[ca.SX]:
-        """All expressions besides the true value that may contain a Parameter."""
+        """All expressions of the sensor that may contain a Parameter, except the true value."""
         return [self.offset, self.scale, self.delay, self.correlation_time]
 
     @property
@@ -287,17 +307,17 @@ class Channel:
         return self.shown(rows_of(self.sensor.predicted(state))[self.index])
 
     def shown(self, true: ca.SX) -> ca.SX:
-        """Signal that the sensor shows for a true value."""
+        """Signal of the sensor for a given true value: scale and offset are applied."""
         return self.scale * true + self.offset
 
 
 def all_predicted(channels: Iterable[Channel], state: State) -> ca.SX:
-    """Predicted signals of channels in a state, (n,)."""
+    """Predicted signals of all channels in a given state, (n,)."""
     return stacked(channel.predicted(state) for channel in channels)
 
 
 def apart(channel: Channel, one: ca.SX, other: ca.SX) -> ca.SX:
-    """Difference of two values of a signal, modulo its period."""
+    """Difference of two values of a signal, modulo the period of the signal."""
     difference = one - other
     if channel.true_period is None:
         return difference
@@ -306,7 +326,7 @@ def apart(channel: Channel, one: ca.SX, other: ca.SX) -> ca.SX:
 
 
 def signed(channels: Sequence[Channel], measured: ca.SX, predicted: ca.SX) -> ca.SX:
-    """Measured values of channels, (n,), with the sign nearer to the prediction for sensors of either sign."""
+    """Measured values of channels, (n,); for sensors of either sign, the sign nearer to the prediction is chosen."""
     result = ca.SX(measured)
     for sensor in dict.fromkeys(channel.sensor for channel in channels if channel.sensor.either_sign):
         own = [i for i, channel in enumerate(channels) if channel.sensor is sensor]
@@ -315,7 +335,7 @@ def signed(channels: Sequence[Channel], measured: ca.SX, predicted: ca.SX) -> ca
 
 
 def whitened(channel: Channel, predicted: ca.SX, measured: ca.SX, sigma: ca.SX) -> ca.SX:
-    """Weighted residual of a sample, whose square is its cost; sigma is the standard deviation of its noise."""
+    """Weighted residual of a sample, whose square is its cost; sigma is the noise standard deviation."""
     row, loss = apart(channel, predicted, measured) / sigma, robust(channel.loss)
     return row if loss is None else loss.row(row)
 

@@ -89,7 +89,7 @@ class EnergyBalance(Residual):
         return 2 * len(model.motors) + 1
 
     def rows(self, *states: State, data: ca.SX | None = None) -> ca.SX:
-        """Residual (measured work − energy gained − energy lost)/σ_E, (1,).
+        """Residual of one step: (measured work − energy gained − energy lost)/σ_E, (1,).
 
         Args:
             data: ∫ v̂ u dt of each motor, ∫ v̂ dt of its coordinate, and sigma [J], one below the other.

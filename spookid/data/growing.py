@@ -38,7 +38,7 @@ class Row:
 
 
 class GrowingLog:
-    """Growing text log with a header row, read row by row; other formats are read at once."""
+    """Reader of a text log that still grows, with a header row; other formats are read at once."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class GrowingLog:
 
 
 class Lines:
-    """Format of a text from its lines so far: columns, delimiter, decimal sign, and units."""
+    """Format of a growing text log: columns, delimiter, decimal sign, and units, detected from its first lines."""
 
     def __init__(self, path: Path, time: str, signals: Sequence[str], units: Mapping[str, str]) -> None:
         self._path, self._columns, self._units = path, [time, *signals], units
@@ -153,7 +153,7 @@ class Lines:
         """SI at 0 and 1 of the unit, by column; None before the line below the header."""
 
     def row(self, line: int, text: str) -> tuple[float, dict[str, float]] | None:
-        """Return time [s] and available signals of a line; None if it has none, such as the header."""
+        """Return time [s] and available signals of a line; None for a line without them, such as the header."""
         if not self.header and not self._begun(line, text):
             return None
         fields = self._fields(line, text)

@@ -80,8 +80,8 @@ class Accelerometer(_Mounted):
 
 @dataclass(frozen=True, eq=False)
 class Orientation(DeclaredSensor):
-    """Motion capture: orientation of a frame in the world as a unit quaternion w, x, y, z of either sign, which rotates
-    vectors from the frame into the world.
+    """Motion-capture sensor of a frame's orientation in the world: unit quaternion w, x, y, z of either sign, which
+    rotates vectors from the frame into the world.
 
     A turn by a small φ [rad] changes the quaternion by |φ|/2, so that noise of σ rad about every axis is noise of σ/2
     in all directions in which unit quaternions can differ. Four components have three such directions. The scatter of
@@ -120,7 +120,7 @@ class Orientation(DeclaredSensor):
 
 
 def turned(mounting: ca.SX) -> ca.SX:
-    """The rotation matrix of a rotation vector, (3, 3)."""
+    """Rotation matrix of a rotation vector, (3, 3)."""
     if not acts(mounting):
         return ca.SX.eye(3)
     return rotations.matrix(rotations.exponential(mounting))

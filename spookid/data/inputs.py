@@ -31,7 +31,7 @@ _UNEVEN = 1e-2
 
 @dataclass(frozen=True, eq=False)
 class Acting:
-    """Input values of a grid of N steps, (rows, n_u)."""
+    """Values of all inputs on a grid of N steps, (rows, n_u)."""
 
     held: FloatArray  # at each step, (N, n_u)
     mean: FloatArray  # over each step, (N − 1, n_u)
@@ -41,8 +41,8 @@ class Acting:
 def acting(
     recording: Recording | None, inputs: Sequence[Input], grid: Grid, values: Mapping[str, float]
 ) -> tuple[Acting, Acting]:
-    """Inputs along a grid and their derivatives, first in the delays, then in lags that hold a Parameter [1/s]; zeros
-    without a recording."""
+    """Inputs along a grid with their derivatives with respect to delays, then to lags [1/s] that contain a Parameter;
+    zeros without a recording."""
     if recording is None or not inputs:
         count = len(inputs) + sum(not is_constant(one.lag) for one in inputs)
         none = Acting(np.zeros((grid.count, count)), *(np.zeros((grid.count - 1, count)),) * 2)
@@ -51,7 +51,7 @@ def acting(
 
 
 def samples_of(recording: Recording, inputs: Sequence[Input], grid: Grid) -> list[tuple[FloatArray, FloatArray]]:
-    """Times and values of the samples of each input, from the one that acts at the first step."""
+    """Times and values of the samples of each input, from the sample that holds at the first step."""
     samples = []
     for one in inputs:
         t, known = finite_samples(recording, one.signal)
@@ -61,9 +61,9 @@ def samples_of(recording: Recording, inputs: Sequence[Input], grid: Grid) -> lis
         samples.append((t, known))
         if t[0] > grid.start + slack(recording, grid.step):
             raise ProblemError(
-                f"recording {recording.name!r}: input {one.signal!r} has no value at or before the first step at "
-                f"{grid.start:.12g} s, only from {t[0]:.12g} s on; give its first sample a value, or start the "
-                "recording there"
+                f"recording {recording.name!r}: input {one.signal!r} has no value at or before the first time step at "
+                f"{grid.start:.12g} s; its first value is at {t[0]:.12g} s; add a value at the first step, or start "
+                "the recording at the first value"
             )
     return samples
 
@@ -75,15 +75,17 @@ def acting_between(
     values: Mapping[str, float],
     near: float,
 ) -> tuple[Acting, Acting]:
-    """Inputs along a grid from given samples of each input, starting with one that acts at the first step."""
+    """Inputs along a grid from given samples of each input; the first sample must hold at the first step."""
     every, of_lags = [], []
     for one, (t, known) in zip(inputs, samples, strict=True):
         delay, lag, free = number(one.delay, values), number(one.lag, values), not is_constant(one.lag)
-        t, known = band_limited(t, known**one.power, one.signal) if one.hold == "band" else (t, known**one.power)
+        t, known = band_limited(t, known, one.signal) if one.hold == "band" else (t, known)
         if lag > 0 or free:
             t, known, by_lag = lagged(t, known, max(lag, _LEAST * grid.step), one.hold != "previous")
             if free:
+                by_lag *= one.power * known ** (one.power - 1)
                 of_lags.append(_acting(t, by_lag, True, True, grid, delay, near)[:3])
+        known = known**one.power
         linear = one.hold != "previous" or lag > 0 or free
         moves = linear or delay != 0 or not is_constant(one.delay)
         every.append(_acting(t, known, linear, moves, grid, delay, near))
@@ -95,7 +97,7 @@ def acting_between(
 def acting_within(
     recording: Recording | None, inputs: Sequence[Input], grid: Grid
 ) -> Callable[[int, int], tuple[FloatArray, FloatArray]]:
-    """Mean inputs and their delay derivatives in equal parts of a step, by indices of step and part."""
+    """Mean inputs and their derivatives by delays in equal parts of a step, by indices of step and part."""
 
     @lru_cache(maxsize=16)  # more than there are divisions
     def near(first: int, parts: int) -> Acting:
@@ -111,12 +113,12 @@ def acting_within(
 
 
 def commanded(recording: Recording | None, inputs: Sequence[Input], grid: Grid) -> FloatArray:
-    """Last value of each input at or before each step by its own timestamps, (N, n_u); zeros without a recording."""
+    """Latest value of each input at each step, by the input's own timestamps, (N, n_u); zeros without a recording."""
     return acting(recording, [Input(one.signal) for one in inputs], grid, {})[0].held
 
 
 def at_values(inputs: Sequence[Input], values: Mapping[str, float]) -> tuple[Input, ...]:
-    """The same inputs with numerical delays and lags."""
+    """Return the same inputs with numbers instead of Parameters in delays and lags."""
     return tuple(
         replace(one, delay=ca.SX(number(one.delay, values)), lag=ca.SX(number(one.lag, values))) for one in inputs
     )
@@ -132,9 +134,9 @@ def band_limited(t: FloatArray, known: FloatArray, signal: str) -> tuple[FloatAr
     steps = np.diff(t)
     if len(t) <= _REACH or np.ptp(steps) > _UNEVEN * np.mean(steps):
         raise ProblemError(
-            f"input {signal!r} has hold 'band', which needs more than {_REACH} samples at equal intervals; it has "
-            f"{len(t)}, {np.min(steps, initial=np.inf):.4g} to {np.max(steps, initial=0.0):.4g} s apart; resample it, "
-            "or use hold 'linear'"
+            f"hold 'band' of input {signal!r} needs more than {_REACH} samples at equal intervals; the input has "
+            f"{len(t)} samples, {np.min(steps, initial=np.inf):.4g} to {np.max(steps, initial=0.0):.4g} s apart; "
+            "resample the input, or use hold 'linear'"
         )
     # Beyond its ends it is continued as its mirror image at the first and last sample.
     before, after = 2 * known[0] - known[_REACH:0:-1], 2 * known[-1] - known[-2 : -_REACH - 2 : -1]
@@ -150,7 +152,7 @@ def band_limited(t: FloatArray, known: FloatArray, signal: str) -> tuple[FloatAr
 
 
 def lagged(t: FloatArray, known: FloatArray, lag: float, linear: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Points of y with T ẏ = u − y, of a signal u that is held or linear between its samples, and ∂y/∂T there.
+    """Samples of the lagged input y, T ẏ = u − y, for a signal u that is constant or linear between samples, and ∂y/∂T.
 
     Between points y is linear to a thousandth of a jump. At the first sample it is u.
 

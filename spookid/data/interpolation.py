@@ -36,7 +36,7 @@ _LEAST = 8  # samples of a spectrum
 
 
 def polynomial(differences: list[ca.SX], first: int, place: ca.SX) -> ca.SX:
-    """Polynomial correction to the value at one of n steps, at a time in steps from it."""
+    """Polynomial correction of linear interpolation near one of n steps, at a time in steps from this step."""
     leading, row = [], list(differences)
     while row:
         leading.append(row[0])
@@ -54,7 +54,7 @@ def slopes(states: int, order: int) -> FloatArray:
 
 
 def spectrum(t: FloatArray, values: FloatArray, cutoff: float) -> tuple[FloatArray, FloatArray]:
-    """Angular frequencies [rad/s] and mean squares of detrended values, as far as these exceed the noise."""
+    """Angular frequencies [rad/s] and mean squares of detrended values, where these exceed the noise."""
     if len(t) < _LEAST:
         return np.zeros(0), np.zeros(0)
     interval = float(np.median(np.diff(t)))
@@ -62,8 +62,8 @@ def spectrum(t: FloatArray, values: FloatArray, cutoff: float) -> tuple[FloatArr
 
 
 def left_out(omega: FloatArray, power: FloatArray, step: float, states: int, order: int, *, places: int = 16) -> float:
-    """Mean square interpolation error of polynomials through so many neighbouring states, at some times between two
-    steps, in squared units of the sensor."""
+    """Mean square interpolation error of polynomials through neighbouring states, at times between two steps, in
+    squared units of the sensor."""
     turned, nodes, first = omega * step, np.arange(states, dtype=np.float64), (states - 1) // 2
     place = (np.arange(places) + 0.5) / places - (0.5 if states % 2 else 0.0) + first
     lines = states == 2
@@ -96,7 +96,7 @@ _FIRST = 2.0  # periods in the recording of the slowest motion that is told from
 
 
 def longest_step(recording: Recording, signal: str, *, angle: bool, scale: float, cutoff: float) -> float:
-    """Longest step with an error of ``SHARE``, in whole sample intervals [s]; NaN for a constant position."""
+    """Longest step with an interpolation error of ``SHARE``, in whole sample intervals [s]; NaN if constant."""
     t, values = finite_samples(recording, signal)
     if len(t) < 4:
         return math.nan
@@ -122,7 +122,7 @@ def detrended(values: FloatArray) -> FloatArray:
 
 
 def moving_part(values: FloatArray, interval: float, cutoff: float) -> tuple[FloatArray, FloatArray]:
-    """Spectrum of a motion above the noise: angular frequencies [rad/s] and mean squares; empty without motion."""
+    """Spectrum of a motion without noise: angular frequencies [rad/s] and mean squares; empty without motion."""
     window = np.hanning(len(values))
     power = 2 * np.abs(np.fft.rfft((values - values.mean()) * window)) ** 2 / (len(values) * (window @ window))
     frequency = np.fft.rfftfreq(len(values), interval)

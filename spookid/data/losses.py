@@ -13,13 +13,15 @@ import casadi as ca
 import numpy as np
 
 from spookid.data.arrays import FloatArray
+from spookid.errors import ProblemError
+from spookid.records import dataclass
 
 _NEAR = np.cbrt(np.finfo(float).eps)
 """r² below which three terms of the series of ln(1 + r²)/r² leave out less than rounding does."""
 
 
 class RobustLoss(ABC):
-    """Loss ρ(r²) of a sensor's residuals r over their standard deviation.
+    """Robust loss ρ(r²) of the normalized residuals r of a sensor.
 
     >>> class PseudoHuber(RobustLoss):  # ρ = 2 (√(1 + r²) − 1)
     ...     def row(self, r):
@@ -34,11 +36,11 @@ class RobustLoss(ABC):
 
     @abstractmethod
     def row(self, r: ca.SX) -> ca.SX:
-        """Transformed residual sign(r) √ρ(r²), twice differentiable also at r = 0."""
+        """Transformed residual sign(r) √ρ(r²), whose square is the loss; twice differentiable also at r = 0."""
 
     @abstractmethod
     def residual(self, row: FloatArray) -> FloatArray:
-        """Inverse of ``row``: residuals r for given transformed values."""
+        """Residuals r for given transformed values: the inverse of ``row``."""
 
 
 class Huber(RobustLoss):
@@ -64,11 +66,34 @@ class Cauchy(RobustLoss):
         return np.asarray(np.sign(row) * np.sqrt(np.expm1(row**2)))
 
 
-Loss = Literal["auto", "linear", "huber", "cauchy"] | RobustLoss
+@dataclass(frozen=True)
+class StudentT:
+    """Noise with Student's t-distribution, whose tails are heavier than normal: a sensor's ``loss``.
+
+    >>> sensor = HingeAngle(hinge, "angle", loss=StudentT())  # degrees of freedom are estimated
+    >>> sensor = HingeAngle(hinge, "angle", loss=StudentT(4))
+
+    The noise standard deviation of the sensor is the scale of the distribution, which is its standard deviation for
+    many degrees of freedom. The likelihood has the constant of normalization, so that losses and degrees of freedom
+    compare.
+
+    Raises:
+        ProblemError: if ``freedom`` is below one.
+    """
+
+    freedom: float | None = None
+    """Degrees of freedom, at least 1 (Cauchy's distribution); None: they are estimated by likelihood."""
+
+    def __post_init__(self) -> None:
+        if self.freedom is not None and not 1 <= self.freedom < np.inf:
+            raise ProblemError(f"StudentT has freedom {self.freedom!r}; give a number of at least 1, or None")
+
+
+Loss = Literal["auto", "linear", "huber", "cauchy"] | RobustLoss | StudentT
 LOSSES: dict[str, RobustLoss | None] = {"auto": None, "linear": None, "huber": Huber(), "cauchy": Cauchy()}
 """Those with a name; None for plain squares."""
 
 
 def robust(loss: Loss) -> RobustLoss | None:
-    """Return the loss of a name; None for least squares, in which all samples count fully."""
-    return loss if isinstance(loss, RobustLoss) else LOSSES[loss]
+    """Return the robust loss with a given name; None for least squares, also for samples that ``StudentT`` weights."""
+    return loss if isinstance(loss, RobustLoss) else None if isinstance(loss, StudentT) else LOSSES[loss]

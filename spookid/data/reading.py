@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from spookid.argument_checks import checked
+from spookid.data.logs import datasets, messages, tables
 from spookid.data.logs.columns import Clock, Options, parts
 from spookid.data.logs.text import read_text
 from spookid.errors import ProblemError, declared_at, listing
@@ -22,17 +23,21 @@ _METHODS = {
     "from_mcap": (".mcap",),
     "from_rosbag": (".bag", ".db3"),
     "from_ulog": (".ulg", ".ulog"),
+    "from_json": (".json", ".jsonl", ".ndjson"),
+    "from_wpilog": (".wpilog",),
 }
 _ENDINGS = {ending: method for method, endings in _METHODS.items() for ending in endings}
 
 
 def method_for(path: Path) -> str | None:
-    """Name of the method that reads a file, by its ending; None if there is none."""
-    return "from_rosbag" if path.is_dir() else _ENDINGS.get(path.suffix.lower())
+    """Name of the method of Recording that reads a file or folder, by the extension of the file; None if unknown."""
+    if path.is_dir():
+        return "from_lerobot" if (path / "meta" / "info.json").is_file() else "from_rosbag"
+    return _ENDINGS.get(path.suffix.lower())
 
 
 class Readable:
-    """Signals of a file that can be read, with their types.
+    """Signals of a file that can be read, with their data types.
 
     All readers take ``signals``, the names of those that are wanted, ``name`` (the file's stem if None),
     ``closed_loop`` as a Recording does, and ``units``: the unit of each column that is not in SI with angles in rad, as
@@ -44,8 +49,8 @@ class Readable:
     @classmethod
     @checked
     def from_file(cls, path: AnyPath, **options: Any) -> Self:
-        """Read a file by its ending: .csv, .tsv, .txt, .npz, .mat, .parquet, .h5, .hdf5, .mcap, .bag, .db3, .ulg, or
-        the folder of a ROS 2 bag.
+        """Read a file by its ending: .csv, .tsv, .txt, .npz, .mat, .parquet, .h5, .hdf5, .mcap, .bag, .db3, .ulg,
+        .json, .wpilog, or the folder of a ROS 2 bag or of a LeRobot dataset.
 
         `options` are those of the method for that format, such as `from_csv`. Raises `ProblemError` as that does, for
         another ending, and for an option that the format does not have.
@@ -113,10 +118,8 @@ class Readable:
         of its own timestamps by `times`. Arrays of Python objects are refused, because reading them would run code
         from the file.
         """
-        from spookid.data.logs.tables import read_archive
-
         options = Options.of(path, name, signals, units, times)
-        return cls._of(read_archive(options, time), options, closed_loop)
+        return cls._of(tables.read_archive(options, time), options, closed_loop)
 
     @classmethod
     @checked
@@ -136,10 +139,8 @@ class Readable:
         Every array of numbers that is as long as the array `time` [s] of its struct, or of the file, is a signal:
         ``q``, ``log.q``, and of a matrix ``q[0]``, ``q[1]``. `times` names other timestamps of signals.
         """
-        from spookid.data.logs.tables import read_matlab
-
         options = Options.of(path, name, signals, units, times)
-        return cls._of(read_matlab(options, time), options, closed_loop)
+        return cls._of(tables.read_matlab(options, time), options, closed_loop)
 
     @classmethod
     @checked
@@ -160,10 +161,8 @@ class Readable:
             signal, named by its path: ``arm/q``, and of a matrix ``arm/q[0]``, ``arm/q[1]``. `times` names the
             timestamps of signals that have others. A dataset's attribute ``units`` holds unless `units` differs.
         """
-        from spookid.data.logs.tables import read_hdf5
-
         options = Options.of(path, name, signals, units, times)
-        return cls._of(read_hdf5(options, time), options, closed_loop)
+        return cls._of(tables.read_hdf5(options, time), options, closed_loop)
 
     @classmethod
     @checked
@@ -185,10 +184,8 @@ class Readable:
         names the timestamps of signals that have others. They are seconds, or dates: then times count from the first
         one, or from 1970 on without `from_zero`.
         """
-        from spookid.data.logs.tables import read_parquet
-
         options = Options.of(path, name, signals, units, times)
-        return cls._of(read_parquet(options, time, from_zero), options, closed_loop)
+        return cls._of(tables.read_parquet(options, time, from_zero), options, closed_loop)
 
     @classmethod
     @checked
@@ -204,15 +201,13 @@ class Readable:
         units: Mapping[str, str] | None = None,
         from_zero: bool = True,
     ) -> Self:
-        """Take the columns of numbers of a pandas data frame.
+        """Make a recording from the numerical columns of a pandas data frame.
 
         The time [s] is the column `time`, or the index if that has this name or holds dates; dates are counted from
         the first one, or from 1970 on without `from_zero`. `name` is ``recording`` if None.
         """
-        from spookid.data.logs.tables import read_frame
-
         options = Options.of(f"{declared_at()}: data frame", name or "recording", signals, units, times)
-        clocks = read_frame(frame, options, time, from_zero)
+        clocks = tables.read_frame(frame, options, time, from_zero)
         return cls._of(clocks, options, closed_loop)
 
     @classmethod
@@ -234,10 +229,8 @@ class Readable:
         Signals are named as by `from_rosbag`. Without `topics` all are read that are not of ROS, and of ROS those of
         joint states and inertial units.
         """
-        from spookid.data.logs.messages import Topics, read_mcap
-
         options = Options.of(path, name, signals, units)
-        clocks = read_mcap(options, Topics.of(options.path, topics, stamps), from_zero)
+        clocks = messages.read_mcap(options, messages.Topics.of(options.path, topics, stamps), from_zero)
         return cls._of(clocks, options, closed_loop)
 
     @classmethod
@@ -263,10 +256,8 @@ class Readable:
         ``position/elbow`` and ``command/position/elbow``. Times are those of the messages' headers, or with
         ``stamps="log"`` those of the recorder, from the first one on, or from 1970 without `from_zero`.
         """
-        from spookid.data.logs.messages import Topics, read_bag
-
         options = Options.of(path, name, signals, units)
-        clocks = read_bag(options, Topics.of(options.path, topics, stamps), from_zero)
+        clocks = messages.read_bag(options, messages.Topics.of(options.path, topics, stamps), from_zero)
         return cls._of(clocks, options, closed_loop)
 
     @classmethod
@@ -288,10 +279,73 @@ class Readable:
         ``sensor_gyro_1/x``. `topics` chooses topics, as with `from_rosbag`. Times count from the first sample, or from
         the start of the device without `from_zero`.
         """
-        from spookid.data.logs.messages import Topics, read_ulog
-
         options = Options.of(path, name, signals, units)
-        clocks = read_ulog(options, Topics.of(options.path, topics, "log"), from_zero)
+        clocks = messages.read_ulog(options, messages.Topics.of(options.path, topics, "log"), from_zero)
+        return cls._of(clocks, options, closed_loop)
+
+    @classmethod
+    @checked
+    def from_json(
+        cls,
+        path: AnyPath,
+        *,
+        time: str = "t",
+        signals: Iterable[str] | None = None,
+        name: str | None = None,
+        times: Mapping[str, str] | None = None,
+        closed_loop: bool | None = None,
+        units: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Read lists of numbers, or a list of records, from JSON; .jsonl and .ndjson have a record in each line.
+
+        Signals are named by their paths: ``arm/q``, and of lists in records ``q[0]``, ``q[1]``. If records are the
+        only list in the file, their names alone are taken. A number beside the lists is the same for all samples.
+        """
+        options = Options.of(path, name, signals, units, times)
+        return cls._of(datasets.read_json(options, time), options, closed_loop)
+
+    @classmethod
+    @checked
+    def from_lerobot(
+        cls,
+        path: AnyPath,
+        *,
+        episode: int | None = None,
+        signals: Iterable[str] | None = None,
+        name: str | None = None,
+        closed_loop: bool | None = None,
+        units: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Read an episode of a LeRobot dataset of version 2 or 3, the first if None; needs pyarrow.
+
+        `path` is the folder with ``meta/info.json``, whose names of motors name the signals:
+        ``observation.state/elbow_flex``, ``action/elbow_flex``. `signals` and `units` take the name of an array for all
+        its entries: ``units={"observation.state": "deg", "action": "deg"}``. Times are frames by their rate.
+        """
+        options = Options.of(path, name or f"{Path(path).name}-{episode or 0}", signals, units)
+        clocks, options = datasets.read_lerobot(options, episode)
+        return cls._of(clocks, options, closed_loop)
+
+    @classmethod
+    @checked
+    def from_wpilog(
+        cls,
+        path: AnyPath,
+        *,
+        topics: Iterable[str] | Mapping[str, str] | None = None,
+        signals: Iterable[str] | None = None,
+        name: str | None = None,
+        closed_loop: bool | None = None,
+        units: Mapping[str, str] | None = None,
+        from_zero: bool = True,
+    ) -> Self:
+        """Read a data log of WPILib.
+
+        Entries of numbers are signals: ``drive/position``, and of arrays ``drive/states[0]``. `topics` chooses entries,
+        as with `from_rosbag`. Times count from the first sample, or as the robot does without `from_zero`.
+        """
+        options = Options.of(path, name, signals, units)
+        clocks = datasets.read_wpilog(options, messages.Topics.of(options.path, topics, "log"), from_zero)
         return cls._of(clocks, options, closed_loop)
 
     @classmethod

@@ -81,7 +81,7 @@ class Recording(Tabular, Readable, metaclass=Checked):
         }
         self.__dict__.update(known)  # of a frozen recording, while it is made
         if self.q is not None and self.v is not None and self.q.shape[1] != self.v.shape[1]:
-            bodies = f"q has {self.q.shape[1]} bodies and v has {self.v.shape[1]}"
+            bodies = f"poses q are of {self.q.shape[1]} bodies and velocities v of {self.v.shape[1]}"
             raise ProblemError(f"{place}: {bodies}; give both the same")
 
     def __repr__(self) -> str:
@@ -92,7 +92,7 @@ class Recording(Tabular, Readable, metaclass=Checked):
         return quantity(float(self.t[-1] - self.t[0]), "s", 6)
 
     def blocks(self) -> Sequence[Block]:
-        """Title and a row for each signal: number of samples, smallest and largest value."""
+        """Title, and a table with each signal's number of samples, minimum and maximum."""
         rows = []
         for name, values in self.signals.items():
             known = values[np.isfinite(values)]
@@ -137,7 +137,7 @@ class Recording(Tabular, Readable, metaclass=Checked):
             return self.signals[name]
         except KeyError:
             raise ProblemError(
-                f"recording {self.name!r} has no signal {name!r}; it has {listing(self.signals)}"
+                f"recording {self.name!r} has no signal {name!r}; its signals are {listing(self.signals)}"
             ) from None
 
     def with_signals(self, **arrays: Any) -> Recording:
@@ -155,8 +155,8 @@ class Recording(Tabular, Readable, metaclass=Checked):
         count = np.count_nonzero(keep)
         if count < 2:
             raise ProblemError(
-                f"recording {self.name!r} has {count} samples with {start:.12g} s <= t < {stop:.12g} s, fewer "
-                f"than 2; it lasts from {self.t[0]:.12g} s to {self.t[-1]:.12g} s"
+                f"recording {self.name!r} has {count} samples with {start:.12g} s <= t < {stop:.12g} s, fewer than "
+                f"2; the recording lasts from {self.t[0]:.12g} s to {self.t[-1]:.12g} s"
             )
         before = dict(self.before)
         for name, values in self.signals.items():
@@ -183,7 +183,7 @@ SAMPLE = 4  # recordings that tell what a problem of many is made of
 
 
 class RecordingFiles(Sequence[Recording], metaclass=Checked):
-    """Recordings in files, each of which is read when it is needed.
+    """Several recordings in files; each file is read when it is needed.
 
     ``solve_jointly`` and ``spookid solve --jobs`` or ``--scheduler`` hold one at a time in each worker; all else reads
     them all.
@@ -218,12 +218,12 @@ class RecordingFiles(Sequence[Recording], metaclass=Checked):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the recordings before they are read: the stems of the files."""
+        """Names of the recordings, known before reading: file names without extension."""
         return tuple(path.stem for path in self.paths)
 
     @property
     def facts(self) -> list[tuple[str, int, int]]:
-        """Path, size and time of the last change of each file, which identify its version."""
+        """Path, size and modification time of each file, which identify its version."""
         return [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in self.paths]
 
     def read(self, number: int) -> Recording:

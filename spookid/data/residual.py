@@ -175,7 +175,7 @@ class _Written(Constraint):
         return tuple(str(i) for i in range(self._rows(State.symbols(model)).numel()))
 
     def check(self, model: Model) -> None:
-        """Check that the function returns satisfiable equations."""
+        """Raise ProblemError if the user's function does not return equations that can be satisfied."""
         state = State.symbols(model)
         with evaluating(self.what):
             rows = self._rows(state)
@@ -192,7 +192,7 @@ class _Written(Constraint):
         return rows_of(self.function(state))
 
     def expressions(self, model: Model) -> list[ca.SX]:
-        """All expressions that may contain a Parameter, including the equations in a sample state."""
+        """All expressions that may contain a Parameter, including the equations in an example state."""
         n, m = model.configuration.ambient, model.configuration.tangent
         q, v = (ca.SX(ca.DM(np.linspace(0.1, 0.9, size))) for size in (n, m))
         return [self.compliance, self.damping, self._rows(State(model, q, v))]
@@ -243,7 +243,7 @@ class Nonholonomic(_Written):
 
     @property
     def signals(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Name of the signal of γ, if γ is an input."""
+        """Name of the input signal γ, if γ is an input."""
         return (self.speed,) if isinstance(self.speed, str) else ()
 
     def _check_rows(self, state: State, rows: ca.SX) -> None:
@@ -269,5 +269,5 @@ class Nonholonomic(_Written):
         return self._rows(State(model, q, v))
 
     def speeds(self, inputs: Mapping[str, ca.SX]) -> ca.SX:
-        """γ, one value or one per equation."""
+        """Prescribed velocity γ: one value for all equations, or one value per equation."""
         return inputs[self.speed] if isinstance(self.speed, str) else self.speed

@@ -40,19 +40,19 @@ class Grid:
 def grid(recording: Recording, step: float) -> Grid:
     """Make the grid of a recording: N = floor((t_end − t_0)/h + 1e-6) + 1 steps."""
     if not (math.isfinite(step) and step > 0):
-        raise ProblemError(f"step is {step!r}; give a positive number of seconds")
+        raise ProblemError(f"the time step is {step!r}; give a positive number of seconds")
     start, stop = float(recording.t[0]), float(recording.t[-1])
     count = math.floor((stop - start + slack(recording, step)) / step) + 1
     if count < 3:
         raise ProblemError(
-            f"recording {recording.name!r} lasts {stop - start:g} s, less than two steps of {step:g} s; "
+            f"recording {recording.name!r} lasts {stop - start:g} s, less than two time steps of {step:g} s; "
             "take a longer recording or a smaller step"
         )
     return limited(Grid(start=start, step=step, count=count))
 
 
 def limited(grid: Grid) -> Grid:
-    """Check the memory for the states and return the grid; raises `ProblemError` if it does not suffice."""
+    """Check that the states fit into memory, and return the grid; raises `ProblemError` if they do not."""
     if grid.count > MOST_STEPS or _LEAST_BYTES * grid.count > available():
         raise ProblemError(
             f"{grid.count:.3g} steps of {grid.step:g} s are too many; take a larger step or less time, and see that "
@@ -90,14 +90,14 @@ def observed(recording: Recording, signal: str, grid: Grid, *, period: float | N
 
 
 def smoothed(recording: Recording, signal: str, grid: Grid, *, period: float | None, cutoff: float) -> FloatArray:
-    """Low-pass a signal and interpolate it at the steps, (N,), without gaps, for initial states.
+    """Low-pass a signal and interpolate it at the time steps, (N,), also across gaps, for initial states.
 
     The finite samples, unwrapped with a ``period``, are interpolated on a uniform grid, of which every step is a point,
     and which is as fine as the median sample interval, so that the filter averages the noise of all samples; it is
     coarser where it would exceed about a million points. A zero-phase Butterworth filter (paper, section 4.4) follows.
     """
     if not cutoff > 0:
-        raise ProblemError(f"cutoff is {cutoff!r}; give a positive frequency in Hz")
+        raise ProblemError(f"the cutoff frequency is {cutoff!r}; give a positive number in Hz")
     known_t, known = finite_samples(recording, signal)
     if period is not None:
         known = np.unwrap(known, period=period)
@@ -118,12 +118,12 @@ def wrap(x: ArrayLike, period: float) -> FloatArray:
 
 
 def slack(recording: Recording, step: float) -> float:
-    """Largest distance [s] of a sample from a step at which it counts as a sample at the step."""
+    """Largest time difference [s] at which a sample still counts as taken at a step."""
     return slack_at(float(np.abs(recording.t[[0, -1]]).max()), step)
 
 
 def slack_at(time: float, step: float) -> float:
-    """Floating-point spacing of timestamps near ``time`` [s]."""
+    """Spacing of floating-point timestamps near ``time`` [s]."""
     return max(AT_STEP * step, 4 * float(np.spacing(abs(time))))  # of timestamps that count from 1970 about 1e-6 s
 
 
@@ -135,13 +135,13 @@ def finite_samples(recording: Recording, signal: str) -> tuple[FloatArray, Float
 
 
 def spoiled_steps(cutoff: float, step: float) -> int:
-    """Duration [s] at each end of a low-passed signal that is distorted by a cutoff [Hz]."""
+    """Duration [s] at each end of a low-passed signal that the filter distorts, for a cutoff [Hz]."""
     return math.ceil(min(SPOILED / cutoff / step, MOST_STEPS))
 
 
 def low_passed(values: FloatArray, rate: float, cutoff: float) -> FloatArray:
     """Zero-phase low-pass of equidistant values, (N,) or (N, m), with the gain 1/(1 + (w/w_c)^4) of a second-order
-    Butterworth filter forward and back; at the ends a straight line passes unchanged. Rate and cutoff in Hz."""
+    Butterworth filter forward and back; straight lines pass unchanged at the ends. Rate and cutoff in Hz."""
     count = len(values)
     if cutoff >= rate / 2 or count < 3:
         return values
@@ -159,7 +159,7 @@ def low_passed(values: FloatArray, rate: float, cutoff: float) -> FloatArray:
 
 @dataclass(frozen=True)
 class Reach:
-    """Neighbouring states from which a value between the steps is interpolated."""
+    """Neighbouring states that are used to interpolate a value between time steps."""
 
     steps: int  # largest offset between states that it is made of
     first: int  # offset of the state from which it is counted
@@ -169,16 +169,16 @@ class Reach:
 
     @property
     def states(self) -> int:
-        """Number of states in the interpolation."""
+        """Number of states that are used in the interpolation."""
         return self.before + 1 + self.after
 
     @property
     def polynomial(self) -> bool:
-        """True if the polynomial passes through more than three states."""
+        """True if the interpolation uses more than three states."""
         return self.states > 3
 
     def cells(self, x: FloatArray, count: int) -> NDArray[np.intp]:
-        """State index of each time x, in steps from the first of ``count`` states; −1 outside."""
+        """Index of the state before each time x, given in steps from the first of ``count`` states; −1 outside."""
         nearest = np.rint(x) if self.before == self.after else np.floor(x)
         last = self.first + count - self.steps - 1
         k = np.clip(nearest, self.first, last).astype(np.intp)
@@ -186,7 +186,7 @@ class Reach:
         return np.where(inside & (last >= self.first), k, -1)
 
     def cell(self, x: float) -> int:
-        """The same index for one time along an unlimited horizon."""
+        """Index of the state before one time, on a horizon without an end."""
         k = max(round(x) if self.before == self.after else math.floor(x), self.first)
         return k if -self.before <= x - k <= self.after else -1
 
@@ -201,10 +201,11 @@ class Samples:
     count: int  # steps of the grid
     start: float  # of the grid [s]
     step: float  # [s]
+    weights: FloatArray | None = None  # σ over the standard deviation of each, (n,); None: all have σ
 
     @classmethod
     def at_steps(cls, values: FloatArray, grid: Grid) -> Samples:
-        """Make samples from values at every step, (N,), NaN where there is none."""
+        """Make samples from values at every step, (N,), which are NaN at steps without a sample."""
         k = np.flatnonzero(np.isfinite(values))
         return cls(grid.times()[k], values[k], k.astype(np.float64), grid.count, grid.start, grid.step)
 
@@ -214,24 +215,25 @@ class Samples:
 
     @property
     def share(self) -> float:
-        """Share of the steps with a sample."""
+        """Fraction of the steps that have a sample."""
         return np.count_nonzero(self._stepped) / self.count
 
-    def stepped(self) -> FloatArray:
-        """Samples at the steps, (N,), NaN where there is none."""
-        values, here = np.full(self.count, np.nan), self._stepped
-        values[self.at[here].astype(np.intp)] = self.values[here]
-        return values
+    def stepped(self) -> tuple[FloatArray, FloatArray]:
+        """Samples at the steps, NaN at steps without a sample, and their weights, 0 at such steps, (N,) each."""
+        values, weights, here = np.full(self.count, np.nan), np.zeros(self.count), self._stepped
+        k = self.at[here].astype(np.intp)
+        values[k], weights[k] = self.values[here], 1.0 if self.weights is None else self.weights[here]
+        return values, weights
 
     def slots(self, reach: Reach, every: bool) -> int:
-        """Largest number of samples between two steps, or of ``every`` sample."""
+        """Largest number of samples in one step interval; counts only samples between steps, or ``every`` sample."""
         cells = reach.cells(self.at[every | ~self._stepped], self.count)
         return int(np.max(np.bincount(cells[cells >= 0]), initial=0))
 
     def placed(
         self, reach: Reach, every: bool
     ) -> tuple[NDArray[np.intp], NDArray[np.intp], tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """Indices of the samples between the steps, or of ``every`` one, with state, row and slot of each."""
+        """Indices of samples between the steps, or of ``every`` sample, with the state, row and slot of each."""
         chosen = every | ~self._stepped
         cells = reach.cells(self.at[chosen], self.count)
         seen = np.flatnonzero(chosen)[cells >= 0]
@@ -241,26 +243,45 @@ class Samples:
         place = np.arange(len(cells)) - np.searchsorted(cells, cells)
         return seen, cells, (cells - reach.first, place)
 
-    def between(self, reach: Reach, slots: int, every: bool) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
+    def between(self, reach: Reach, slots: int, every: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Samples between the steps, or ``every`` one, grouped by state: times in steps from the state, values, and
-        validity, each (N − reach, slots)."""
+        weights, 0 where there is none, each (N − reach, slots)."""
         seen, cells, where = self.placed(reach, every)
         shape = (max(self.count - reach.steps, 0), slots)
-        stamps, values, present = np.zeros(shape), np.zeros(shape), np.zeros(shape, dtype=np.bool_)
+        stamps, values, weights = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         stamps[where] = (self.stamps[seen] - self.start) / self.step - cells
-        values[where], present[where] = self.values[seen], True
-        return stamps, values, present
+        values[where], weights[where] = self.values[seen], 1.0 if self.weights is None else self.weights[seen]
+        return stamps, values, weights
+
+    def along(self, reach: Reach | None, every: bool, rows: FloatArray) -> tuple[NDArray[np.intp], FloatArray]:
+        """Indices of the samples between the steps, of ``every`` one, or without a reach of those at the steps; and
+        their numbers among those of all rows, (count, slots)."""
+        if reach is not None:
+            seen, _, where = self.placed(reach, every)
+            return seen, rows[where]
+        k = self.at.astype(np.intp) - (self.count - len(rows)) // 2
+        seen = np.flatnonzero(self._stepped & (k >= 0) & (k < len(rows)))
+        return seen, rows[k[seen], 0]
+
+
+ADJUSTED, WEIGHT = "{} as adjusted", "weight of {}"
+"""Names of signals of a recording that stages of a fit add: what samples are taken for, and ``Samples.weights``."""
 
 
 def samples(recording: Recording, signal: str, grid: Grid, delay: float = 0.0) -> Samples:
     """Select the finite samples of a signal between the first and the last state of a grid, with delays."""
     t, values = finite_samples(recording, signal)
+    weights = None
+    if (own := recording.signals.get(WEIGHT.format(signal))) is not None:
+        finite = np.isfinite(recording.signal(signal))
+        values, weights = recording.signal(ADJUSTED.format(signal))[finite], own[finite]
     at, near = (t - delay - grid.start) / grid.step, slack(recording, grid.step) / grid.step
     at = np.where(np.abs(at - np.rint(at)) <= near, np.rint(at), at)
     inside = (at >= 0) & (at <= grid.count - 1)
-    return Samples(t[inside], values[inside], at[inside], grid.count, grid.start, grid.step)
+    known = None if weights is None else weights[inside]
+    return Samples(t[inside], values[inside], at[inside], grid.count, grid.start, grid.step, known)
 
 
 def told_apart(of_recordings: Sequence[Samples], share: float = 0.5) -> bool:
-    """True if enough steps have a sample of a channel for separate equations at the steps."""
+    """True if enough steps have a sample of a channel, so that each step can have its own equation."""
     return any(one.share >= share for one in of_recordings)

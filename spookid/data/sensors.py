@@ -10,7 +10,7 @@ from functools import cached_property
 import casadi as ca
 
 from spookid.data.channels import Channel, DeclaredSensor, OneSignal, Sensor
-from spookid.data.losses import robust
+from spookid.data.losses import StudentT, robust
 from spookid.data.state import State, period_of
 from spookid.errors import ProblemError, shown
 from spookid.mechanics.body import Frame
@@ -26,7 +26,7 @@ _AXES = "xyz"
 
 @dataclass(frozen=True, eq=False)
 class OfCoordinate(OneSignal):
-    """Base class of sensors of one joint coordinate."""
+    """Base class of sensors that measure one coordinate of a joint."""
 
     joint: Joint
     signal: str
@@ -111,7 +111,7 @@ class JointRate(OfCoordinate):
 
 @dataclass(frozen=True, eq=False)
 class PointPosition(DeclaredSensor):
-    """Marker or camera: world coordinates of a point of a body [m].
+    """Marker or camera that measures the world coordinates of a point on a body [m].
 
     ``PointPosition(tip, "z", "height")`` is one of them, ``PointPosition(tip, "xyz", ("x", "y", "z"))`` are three.
 
@@ -207,13 +207,13 @@ class Observation(OneSignal):
         return ca.SX(self.expression(state))
 
     def period_in(self, model: Model) -> float | None:
-        """Declared period, or that of a linear combination of angles."""
+        """Declared period, or the period of a linear combination of angles."""
         return period_of(self.predicted, model, self._what) if self.period is None else float(self.period)
 
 
 @dataclass(frozen=True, eq=False)
 class JointTorque(OfCoordinate):
-    """Torque sensor or motor current: the effort that drives a joint coordinate [N m or N].
+    """Torque sensor or motor current that measures the effort driving a joint coordinate [N m or N].
 
     It equals ``Motor(joint, signal, gain=1 / scale, measured=True)``, with the sigma and the offset of a sensor. The
     measured torque, interpolated between samples, drives the mechanism; its noise is the process noise of that
@@ -227,9 +227,10 @@ class JointTorque(OfCoordinate):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if robust(self.loss):
+        if robust(self.loss) or isinstance(self.loss, StudentT) or self.jitter != 0:
+            said = f"jitter {self.jitter}" if self.jitter != 0 else f"loss {self.loss!r}"
             raise ProblemError(
-                f"{self._what} has loss {self.loss!r}; its noise drives the motion, so leave samples far off out (NaN)"
+                f"{self._what} has {said}; its noise drives the motion, so leave samples far off out (NaN)"
             )
 
     @property
@@ -295,8 +296,8 @@ def with_torques(model: Model, observations: Sequence[Sensor]) -> Model:
 
 @dataclass(frozen=True, eq=False)
 class JointForce(DeclaredSensor):
-    """Load cell: the force that a joint transmits from parent to child [N], in the axes of the parent frame, including
-    efforts along the joint's coordinates.
+    """Load cell that measures the force which a joint transmits from parent to child [N], in the axes of the parent
+    frame, including efforts along the joint's coordinates.
 
     It follows from the motion of all bodies beyond the joint, whose inertias it thereby determines.
 

@@ -50,7 +50,7 @@ def period_of(predicted: Callable[[State], ca.SX], model: Model, what: str) -> f
 
 @dataclass(frozen=True, eq=False)
 class Motion:
-    """Motion of a mechanism at one time, as expressions of the unknowns of a fit."""
+    """Motion of a mechanism at one time, expressed in the unknowns of a fit."""
 
     q: ca.SX  # poses (r, e) of all bodies, (7 n_b,)
     v: ca.SX  # velocities (ṙ in the world, ω in the body) of all bodies, (6 n_b,)
@@ -65,7 +65,7 @@ class Motion:
         return [self.q, self.v, self.a, *(self.joints or ())]
 
     def inserted(self, old: ca.SX, new: ca.SX) -> Motion:
-        """Substitute expressions for the symbols of the state."""
+        """Replace the symbols of the state in expressions by given expressions."""
         q, v, a, *joints = ca.substitute(self.parts, [old], [new])
         return Motion(q, v, a, (joints[0], joints[1]) if joints else None)
 
@@ -96,12 +96,12 @@ class State:
 
     @classmethod
     def of(cls, model: Model, motion: Motion, **known: Any) -> State:
-        """Make a state from a motion; ``known`` are inputs, step and friction widths."""
+        """Make a state from a motion; ``known`` contains inputs, time step and friction widths."""
         return cls(model, motion.q, motion.v, motion.a, joints=motion.joints, **known)
 
     @classmethod
     def symbols(cls, model: Model, joints: bool = False) -> State:
-        """Make a state of new symbols, on request with those of the joints."""
+        """Make a state of new symbols; joint coordinates get symbols on request."""
         q = ca.SX.sym("q", model.configuration.ambient)
         v, a = (ca.SX.sym(name, model.configuration.tangent) for name in ("v", "a"))
         n, inputs = len(model.freedoms), {signal: ca.SX.sym(signal) for signal in model.signals}
@@ -110,7 +110,7 @@ class State:
 
     @property
     def motion(self) -> Motion:
-        """Poses, velocities and accelerations of bodies, and of joints if known."""
+        """Poses, velocities and accelerations of the bodies, and of joints if these are known."""
         return Motion(self.q, self.v, self.a, self.joints)
 
     def angle(self, joint: Joint) -> ca.SX:

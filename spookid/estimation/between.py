@@ -32,7 +32,7 @@ from spookid.transcription.parameter_constraints import FreeDirections
 
 @dataclass(frozen=True, eq=False)
 class ParameterBetween:
-    """One parameter's estimates from single recordings."""
+    """Estimates of one parameter from single recordings, and their scatter."""
 
     recordings: tuple[str, ...]
     """Names of those that determine it."""
@@ -50,12 +50,12 @@ class ParameterBetween:
 
     @property
     def distances(self) -> Array:
-        """Of the changes from their mean, in errors, (n,)."""
+        """Deviations of the recordings' estimates from their mean, in standard errors, (n,)."""
         return np.asarray((self.changes - self.mean) / self.errors)
 
     @property
     def chi_square(self) -> float:
-        """Sum of the squares of these distances."""
+        """Sum of the squares of the deviations in standard errors."""
         return float(np.sum(self.distances**2))
 
     @property
@@ -65,7 +65,7 @@ class ParameterBetween:
 
     @property
     def scale(self) -> float:
-        """By how much the error of the joint estimate has to grow still, one at least."""
+        """Factor by which the standard error of the joint estimate must still be increased, at least one."""
         return max(1.0, self.factor / self.raised)
 
     @property
@@ -78,7 +78,7 @@ class ParameterBetween:
 def between_recordings(
     known: Identifiability, free: FreeDirections, recordings: Sequence[str]
 ) -> Mapping[str, ParameterBetween]:
-    """Of each parameter that two recordings or more determine, by its name."""
+    """Scatter between recordings of each parameter that at least two recordings determine, by name."""
     statistics = known.statistics
     if statistics is None or len(recordings) < 2 or not np.all(np.isfinite(statistics.scores)):
         return {}
@@ -120,7 +120,7 @@ def _alone(half: Array, share: Array) -> tuple[Array, Array]:
 def disagreements(
     found: Mapping[str, ParameterBetween], estimates: Mapping[str, float], units: Mapping[str, str]
 ) -> list[Finding]:
-    """One that names the parameters on which recordings differ by more than accident, and the recordings."""
+    """Warning about parameters whose estimates differ between recordings by more than chance."""
     level = math.erfc(SURE / math.sqrt(2)) / max(len(found), 1)
     apart = {n: one for n, one in found.items() if special.chdtrc(len(one.errors) - 1, one.chi_square) < level}
     if not apart:
@@ -140,19 +140,19 @@ def disagreements(
         }
     included = any(one.raised > 1 for one in found.values())
     effect = (
-        "Estimates of single recordings differ by more than their standard errors explain. To agree, the errors would "
-        f"have to grow: {', '.join(words)}."
+        "Estimates from single recordings differ by more than their standard errors explain. To agree, these would "
+        f"have to be larger: of {', '.join(words)}."
     )
     if included:
         effect = (
-            f"Recordings differ by more than they scatter within, by these factors: {', '.join(words)}. The standard "
-            "errors include it."
+            f"Estimates vary more between recordings than within a recording: {', '.join(words)}. The standard errors "
+            "include this variation."
         )
     first, one = next(iter(apart.items()))
     prior = f"({number(estimates[first] + one.mean, 3)}, {number(one.spread, 2)})"
     advice = (
-        f'If {first} changes from recording to recording, declare Parameter("{first}", ..., per="recording"), with '
-        f"prior={prior} for a common mean, and the spread found here."
+        f'If parameter {first} differs between recordings, declare Parameter("{first}", ..., per="recording"), with '
+        f"prior={prior}: the mean and the spread of these estimates."
     )
     advice += "" if included else " Otherwise multiply the errors by these factors."
     return [Finding("recordings.differ", tuple(evidence), evidence, effect, advice=advice)]

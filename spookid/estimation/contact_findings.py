@@ -47,7 +47,7 @@ FEW = 0.05
 
 
 def contact_findings(assembly: Assembly, point: Point) -> list[Finding]:
-    """What measured poses say of the planes of contacts, at the estimates; none of models without contacts."""
+    """Warnings from measured poses about the planes of contacts; none for models without contacts."""
     problem, found = assembly.problem, list[Finding]()
     contacts, values = problem.model.contacts, assembly.values(point)
     pairs = [(contact.point.body.name, contact.plane.body.name) for contact in contacts]
@@ -69,19 +69,19 @@ def contact_findings(assembly: Assembly, point: Point) -> list[Finding]:
             )
             evidence = {"share_below": share, "median_depth": depth}
         elif every.min() > far + reach:
-            where = f"no sample comes nearer to the plane than {quantity(float(every.min()), 'm', 2)}"
+            where = f"in all samples the distance to the plane is at least {quantity(float(every.min()), 'm', 2)}"
             evidence = {"nearest": float(every.min())}
         else:
             continue
         subject = tuple(contacts[i].name for i in own)
-        effect = f"Contacts and their plane do not meet: {', '.join(subject)}: {where}."
+        effect = f"The points of contacts {', '.join(subject)} do not reach their plane: {where}."
         asked = "Is its height right?", "It may be a parameter."
         found.append(Finding("contacts.plane", subject, evidence, effect, *asked))
     return found
 
 
 def schedule_findings(assembly: Assembly, point: Point, motion: Sequence[Trajectory], most: int = 3) -> list[Finding]:
-    """What the motion of each recording says of the schedules, of each kind the first few."""
+    """Warnings from the motion of each recording about schedules, the first few of each kind."""
     if not assembly.problem.model.holding.contacts or SWITCHED in assembly.problem.scheme.refuses:
         return []
     told = list[Finding]()
@@ -108,12 +108,12 @@ def _impacts(assembly: Assembly, point: Point, chain: int) -> list[Finding]:
         if before[2] >= 0 or after[2] - before[2] <= 0:
             says = "the motion does not run into the plane there; is the time right, and z of on?"
         elif abs(at - scheduled) >= FAR:
-            says = f"the jump of the motion is more than {FAR:g} steps of {grid.step:g} s away from the schedule."
+            says = f"the velocity jumps more than {FAR:g} steps of {grid.step:g} s away from the scheduled time."
         elif impact.rubs and before[:2] @ after[:2] < 0:
             slips = " to ".join(f"{np.linalg.norm(v[:2]):.2g}" for v in (before, after))
             says = (
-                f"the slip turns around, from {slips} m/s back, which friction cannot do: either the point "
-                "sticks or rolls (friction=math.inf), or joints set where it goes (friction=0)."
+                f"friction cannot reverse the slip velocity, as here from {slips} m/s: either the point sticks "
+                "or rolls (friction=math.inf), or joints guide the point (friction=0)."
             )
         if says:
             told.append(_finding(impact.name, f"{what}: {says}", {"time": float(time)}))
@@ -221,7 +221,7 @@ def _runs(out: Mask) -> list[tuple[int, int]]:
 def sliding_findings(
     assembly: Assembly, point: Point, condensed: Condensed | None, values: Mapping[str, float]
 ) -> list[Finding]:
-    """One that names the coordinates whose direction of sliding is not known."""
+    """Warning about coordinates whose direction of sliding is uncertain."""
     problem = assembly.problem
     widths = _widths(assembly, values)
     if not widths or condensed is None or not problem.estimates_noise or problem.is_hard:
@@ -242,8 +242,8 @@ def sliding_findings(
     if not told:
         return []
     effect = (
-        f"The direction of sliding is not known of: {'; '.join(told)}. Dry friction then comes out too large and "
-        "viscous friction too small, by up to about a standard error in the mean."
+        f"The sliding direction of these joints is uncertain: {'; '.join(told)}. The estimate of dry friction is then "
+        "too large and of viscous friction too small, by up to about one standard error on average."
     )
     advice = "Sensors that measure rates better help most; a longer step reduces it."
     return [Finding("friction.direction-unknown", tuple(evidence), evidence, effect, advice=advice)]
@@ -263,8 +263,8 @@ def _widths(assembly: Assembly, values: Mapping[str, float]) -> dict[int, float]
 
 
 def known_rates(assembly: Assembly, point: Point, condensed: Condensed) -> tuple[Array, Array]:
-    """Of all coordinates at the ends of the steps of all recordings, and their standard errors, parameters given,
-    (N, n_s) both."""
+    """Rates of all coordinates at the ends of all steps, and their standard errors for given parameters, (N, n_s)
+    both."""
     problem = assembly.problem
     n, law = len(problem.model.freedoms), problem.scheme.friction_along(problem.model, assembly.settings)
     ends = law.value[3 * n : 4 * n] * assembly.settings.slip_width

@@ -55,8 +55,7 @@ def unexplained_findings(assembly: Assembly, point: Point, motion: Sequence[Traj
         force = float(np.hypot(acting, rms(carried[:, joints.names.index(label)])))
         if size > force:
             told[label] = size, force, units[label]
-    signals = ", ".join(dict.fromkeys(motor.signal for motor in model.motors))
-    signs = f"a sensor, the axis of a joint, gravity{f', {signals}' if signals else ''}"
+    signs = ", ".join(["a sensor", "a joint axis", "gravity", *dict.fromkeys(motor.signal for motor in model.motors)])
     cause = f"Is a sign reversed ({signs}), a unit wrong, or a force missing?"
     said = "The process noise exceeds all forces of the model", "The data contradict the model."
     return _exceeding("motion.unexplained", told, ("disturbance", "acting"), said, cause=cause)
@@ -100,8 +99,8 @@ def left_to_noise(assembly: Assembly, point: Point, motion: Sequence[Trajectory]
 
 
 def all_efforts(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> dict[str, float]:
-    """Root mean square of what acts along each coordinate of the tree and of what moves it, by its label [N or N m];
-    none where loops close and joints bear what is not known here."""
+    """Root mean square of loads and motor efforts along each coordinate of the tree, by its label [N or N m]; empty for
+    closed loops, where joint forces are unknown."""
     model = assembly.problem.model
     if model.has_loops or model.ties:
         return {}
@@ -112,8 +111,7 @@ def all_efforts(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) 
 
 
 def excess_findings(problem: Problem, motion: Sequence[Trajectory]) -> list[Finding]:
-    """One that names the sensors whose samples are far farther off than the sigma that was given for them; none of
-    those with a robust loss."""
+    """Warning about sensors whose residuals far exceed their given sigma; sensors with a robust loss are exempt."""
     given = [(i, c, c.sigma) for i, c in enumerate(problem.channels) if c.sigma and not is_robust(c)]
     sizes = {channel.signal: (rms_of_samples(motion, i), sigma, channel.unit) for i, channel, sigma in given}
     told = {signal: one for signal, one in sizes.items() if one[0] > OFF * one[1]}
@@ -204,8 +202,8 @@ def _states(trajectory: Trajectory) -> list[Array]:
 
 
 def followed_findings(noise: Sequence[Noise], motion: Sequence[Trajectory]) -> list[Finding]:
-    """Of sensors whose noise was estimated and is not identifiable: those that differ from the motion by rounding, and
-    measured efforts, which drive it as if they had none."""
+    """Warnings about sensors whose estimated noise is not identifiable: those without residuals, and measured efforts,
+    which drive the motion as if they had no noise."""
     unseen = [name for one in noise if one.kind == "sensor" and not is_seen(one) for name in one.names]
     signals = motion[0].signals if motion else ()
     found = []
@@ -219,13 +217,13 @@ def followed_findings(noise: Sequence[Noise], motion: Sequence[Trajectory]) -> l
     if found:
         each = "its sensor" if len(found) == 1 else "each sensor"
         said = f"The estimated motion follows {', '.join(found)} exactly"
-        effect = f"{said}: no noise was found there, and what the samples err by counts as motion."
-        advice = f"If the sensor has noise, give {each} its known sigma, or use a longer step."
+        effect = f"{said}: their estimated noise is zero, and measurement errors appear as motion."
+        advice = f"If the sensor has noise, give {each} the known standard deviation sigma=, or use a longer step."
         told.append(Finding("sensors.overfitted", tuple(found), {}, effect, advice=advice))
     if efforts:
         effect = (
-            f"The noise of {', '.join(efforts)} is not identifiable and is estimated as zero: other efforts or process "
-            "noise can explain it as well. Standard errors assume that it is zero."
+            f"The noise of efforts {', '.join(efforts)} is not identifiable and set to zero: noise of other efforts or "
+            "process noise explains the residuals as well. Standard errors assume that this noise is zero."
         )
         advice = "Declare JointTorque or JointForce with the sigma that is known of it."
         told.append(Finding("sensors.overfitted", tuple(efforts), {}, effect, advice=advice))
@@ -242,7 +240,7 @@ UNDETERMINED = "the states are not determined"
 def disturbances(
     assembly: Assembly, point: Point, condensed: Condensed | None, motion: Sequence[Trajectory]
 ) -> tuple[Disturbance, ...]:
-    """One for each recording; zero where the dynamics are hard, NaN where nothing says how large it may be."""
+    """Process noise of each recording; zero for deterministic dynamics, NaN if its size is unknown."""
     problem, labels, units = assembly.problem, _labels(assembly.problem.model), _units(assembly.problem.model)
     if problem.estimates_noise and not problem.is_hard:
         return tuple(_of(assembly, point, condensed, c, trajectory) for c, trajectory in enumerate(motion))

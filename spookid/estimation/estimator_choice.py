@@ -46,7 +46,7 @@ from spookid.stepping.base import DETERMINISTIC
 
 
 def choose_estimator(work: Work, first: Fit) -> Fit:
-    """The first fit, which may have ended near its maximum, or one with deterministic dynamics."""
+    """Return the first fit, possibly continued to its maximum, or a fit with deterministic dynamics."""
     problem, converged = first.assembly.problem, first.result.status is Status.CONVERGED
     if first.likelihood is None or not (converged and DETERMINISTIC not in problem.scheme.refuses and problem.free):
         return first
@@ -96,15 +96,15 @@ def choose_estimator(work: Work, first: Fit) -> Fit:
 
 
 def with_choice(choice: Choice, first: Fit, solution: Solution) -> Solution:
-    """A solution with the choice, and what it says."""
+    """Solution with the choice of the estimator, and the findings about it."""
 
     def more() -> list[Finding]:
         found = []
         if choice.differing:
             differing = _listed(choice.differing)
             effect = (
-                f"Fits with estimated process noise and with deterministic dynamics disagree on {differing}: an "
-                "unmodelled effect is not white noise."
+                f"Fits with estimated process noise and with deterministic dynamics disagree on parameters "
+                f"{differing}: an unmodelled effect is not white noise."
             )
             advice = "Take half the step; if this stays, look at the residuals."
             evidence = {"standard_errors": dict(choice.differing)}
@@ -195,15 +195,13 @@ def _chosen(first: Fit, second: Fit, added: Array) -> Choice:
 
 
 def choice_by(names: tuple[str, ...], verdict: HausmanTest) -> Choice:
-    """The choice between two valid results."""
+    """Choice between the results of both estimators by their Hausman test."""
     if np.any(verdict.differ):
         pairs = zip(names, verdict.sigmas.tolist(), verdict.differ.tolist(), strict=True)
         differing = {name: sigma for name, sigma, differs in pairs if differs}
         return Choice("noise", f"deterministic dynamics differ on {_listed(differing)}", differing)
     if verdict.replaces:
-        words = (
-            f"a fit with estimated process noise agrees, and its standard errors are {verdict.gain:.2g} times as large"
-        )
+        words = f"a fit with estimated process noise agrees, with standard errors {verdict.gain:.2g} times as large"
         return Choice("hard", f"{words} as these, which include possible process noise")
     return Choice(
         "noise",

@@ -44,7 +44,7 @@ from spookid.solvers.quadratic_program import bounded_least_squares
 
 
 class Balance:
-    """Force balance of a problem's model, built once for all recordings; loops that cannot close are refused."""
+    """Force balance of a problem's model, built once for all recordings; refuses loops that cannot close."""
 
     def __init__(self, problem: Problem) -> None:
         check_closure(problem)
@@ -58,8 +58,8 @@ class Balance:
         self._left, self._count = Kernel(ca.Function("left", given, [ca.densify(left)]), 4), left.numel()
 
     def along(self, recording: Recording, most: int = 5000, least: int = 10, rows: int = 900) -> Efforts:
-        """What a recording asks for where it moves most, in so many steps and rows; a ProblemError if it is too short,
-        or loops do not close along it."""
+        """Efforts that a recording requires where it moves most, at so many steps; raises ProblemError if it is too
+        short, or loops do not close."""
         problem, model = self.problem, self.problem.model
         step = max(1 / (8 * problem.cutoff), longest_interval(problem, recording))
         recording = _liveliest(recording, [c.signal for c in problem.channels], step * most)
@@ -80,7 +80,7 @@ class Balance:
         return Efforts(self, given.motion, widths, values, bases, clock[kept * every], clock, samples)
 
     def with_inputs(self, efforts: Efforts, recording: Recording) -> Efforts:
-        """The same motion with the inputs of another recording, whose samples have the same times."""
+        """Same motion with the inputs of another recording with equal sample times."""
         steps = Grid(efforts.clock[0] - efforts.step, efforts.step, len(efforts.clock) + 2)
         return replace(efforts, samples=self._acting(recording, steps, efforts.values))
 
@@ -90,13 +90,13 @@ class Balance:
         return (mean[1:] + mean[:-1]) / 2
 
     def rows(self, efforts: Efforts, free: Array) -> tuple[Array, Array]:
-        """What is left, (N, m), and its slopes with the free Parameters, (N, m, n)."""
+        """Residuals of the balance, (N, m), and their derivatives in the free Parameters, (N, m, n)."""
         left, flat = np.split(self._along(self._rows, efforts, free, 1 + len(free)), [self._count], axis=1)
         slopes = flat.reshape(len(left), len(free), self._count)
         return efforts.along(left), efforts.along(slopes.transpose(0, 2, 1))
 
     def left(self, efforts: Efforts, free: Array) -> Array:
-        """What is left alone, (N, m)."""
+        """Residuals of the balance, without derivatives, (N, m)."""
         return efforts.along(self._along(self._left, efforts, free, 1))
 
     def _along(self, kernel: Kernel, efforts: Efforts, free: Array, columns: int) -> Array:
@@ -108,7 +108,7 @@ class Balance:
 
 @dataclass(frozen=True, eq=False)
 class Efforts:
-    """A motion at N instants, and what acts then."""
+    """Motion at N instants, and the efforts that act then."""
 
     balance: Balance
     motion: Motion
@@ -128,7 +128,7 @@ class Efforts:
     """By how much later than their timestamps inputs act [s]."""
 
     def along(self, rows: Array) -> Array:
-        """Rows of all coordinates (N, m_0, ...), along the directions that loops leave, (N, m, ...)."""
+        """Project equations of all coordinates (N, m_0, ...) on the directions that loops leave free, (N, m, ...)."""
         if self.bases is None:
             return rows
         return np.asarray(np.einsum("kji,kj...->ki...", self.bases, rows))
@@ -146,7 +146,7 @@ class Efforts:
 
     @cached_property
     def nearest(self) -> Array:
-        """Best values of the free Parameters within bounds and a factor of ten of their initial values."""
+        """Best values of the free Parameters within their bounds and a factor of ten of the initial values."""
         free = self.balance.free
         at = np.array([self.values[p.name] for p in free])
         if not free:
@@ -169,7 +169,7 @@ class Efforts:
         return at
 
     def parts(self, free: Array) -> Array:
-        """Root mean square of what comes from accelerations, rates, inputs and positions together, (m,); 1 for none."""
+        """Rms of the sum of effort magnitudes from accelerations, rates, inputs and positions, (m,); 1 if zero."""
         motion, inputs = self.motion, self.samples
         still = replace(self, motion=motion._replace(a=0 * motion.a))
         rest = replace(self, motion=Motion(motion.x, 0 * motion.s, 0 * motion.a))
@@ -185,14 +185,14 @@ class Efforts:
 
     @cached_property
     def unexplained(self) -> Array:
-        """Share of the parts that is left along each direction, (m,); infinite where it is no number."""
+        """Unexplained share of the effort along each direction, (m,); infinite if it is not a number."""
         with np.errstate(all="ignore"):
             left = self.balance.left(self, self.nearest)
             share = np.sqrt(np.mean(left**2, axis=0)) / self._sizes
         return np.where(np.isfinite(share), share, math.inf)
 
     def delayed(self, late: float) -> Efforts:
-        """The same with inputs that act later [s]."""
+        """Same motion with inputs that act later [s]."""
         return replace(self, late=late)
 
 
@@ -205,9 +205,9 @@ def _together(bases: list[Array] | None) -> Array | None:
 
 
 def longest_interval(problem: Problem, recording: Recording) -> float:
-    """The median interval between samples of the sensor that has fewest [s]; 0 of one sample each."""
+    """Median interval between samples of the slowest sensor [s]; 0 for sensors with one or two samples."""
     times = (finite_samples(recording, channel.signal)[0] for channel in problem.channels)
-    return max((float(np.median(np.diff(t))) for t in times if len(t) > 1), default=0.0)
+    return max((float(np.median(np.diff(t))) for t in times if len(t) > 2), default=0.0)
 
 
 def _near(lower: float, upper: float, guess: float, size: float, decade: float = 10.0) -> tuple[float, float]:
@@ -236,7 +236,7 @@ def _liveliest(recording: Recording, signals: list[str], duration: float) -> Rec
 
 @dataclass(frozen=True)
 class InputLag:
-    """A lag for which the squares are least."""
+    """Time lag of inputs with least squares of the force balance."""
 
     late: float
     """[s]; negative if inputs act sooner than their timestamps say."""
@@ -248,19 +248,19 @@ class InputLag:
     """From which that is known."""
 
     def is_clear(self, level: float = 1e-3) -> bool:
-        """True if it differs from none both by its error and by the likelihood, which differ where inputs jump."""
+        """True if the lag differs from zero by its error and by the likelihood, which differ if inputs jump."""
         most = special.stdtrit(self.blocks - 1, 1 - level / 2)
         return bool(min(abs(self.late) / self.error, math.sqrt(max(self.gain, 0.0))) > most)
 
 
 def input_lag(efforts: Efforts, blocks: int = 16) -> InputLag | None:
-    """The lag of all inputs of a recording, up to a period of the cutoff, with scores of so many blocks; None if the
+    """Time lag of all inputs of a recording, up to a period of the cutoff, from scores of so many blocks; None if the
     motion does not determine a lag of half a step or more."""
     step, balance, at = efforts.step, efforts.balance, efforts.nearest
     without = _weighted(efforts)
 
     def left(*lags: float) -> Array:
-        """What is left with inputs that act later, and what other parameters do not explain, (lags, N, m)."""
+        """Residuals for inputs that act later, which other parameters do not explain, (lags, N, m)."""
         return without(np.array([balance.left(efforts.delayed(late), at) for late in lags]))
 
     most = math.floor(1 / balance.problem.cutoff / step + 1e-9)

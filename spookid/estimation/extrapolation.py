@@ -38,12 +38,12 @@ _SHARE = 1 / 3
 
 
 def finer(problem: Problem) -> Problem:
-    """The same with steps half as long, observed where the problem is."""
+    """Same problem with half the time step, and samples at the same steps."""
     return problem.with_(step=problem.step / 2, every=problem.every and 2 * problem.every, step_correction=False)
 
 
 def corrected(work: Work, first: Fit) -> Solution:
-    """The answer with estimates of continuous time, where they are asked for and can be had."""
+    """Result with estimates extrapolated to step zero, if this is requested and possible."""
     problem, found = work.problem, first.result
     if not problem.corrects or found.status is not Status.CONVERGED:
         return work.polished(first).told()
@@ -103,8 +103,8 @@ def _is_scale(first: Fit, fine: Fit) -> bool:
 
 
 def pinned(fine: Fit, part: float = 0.01) -> dict[str, float]:
-    """Parameters to hold, with the numbers of a fit: one for each direction of several along which the fits with h and
-    h/2 may stop anywhere, for data do not determine it, or see less than priors do."""
+    """Parameters to fix at their values in a fit: one per direction along which fits with h and h/2 may stop anywhere,
+    because data determine it less than priors or not at all."""
     names, analysis = fine.assembly.transcription.names, fine.identifiability.analysis
     sizes = np.maximum(np.abs(fine.point.parameters), fine.assembly.transcription.magnitudes)
     seen = fine.identifiability.sensitivities.seen
@@ -117,7 +117,7 @@ def pinned(fine: Fit, part: float = 0.01) -> dict[str, float]:
 
 
 def extrapolated(coarse: Fit, fine: Fit) -> Solution:
-    """The finer fit, at the steps of the coarser one with its noise, with estimates of continuous time."""
+    """Fit with the finer step, at the steps and with the noise of the coarser one, with extrapolated estimates."""
     step, found = coarse.assembly.problem.step, fine.told(lambda: coarse.score_tests)
     chosen = step_chosen(coarse.assembly.problem)
     parameters = fine.clock.time(lambda: _all_beyond(coarse, fine, found.parameters))
@@ -155,14 +155,14 @@ def extrapolated(coarse: Fit, fine: Fit) -> Solution:
 
 
 def regained(fine: Fit, noise: Sequence[Noise], values: Mapping[str, float]) -> tuple[Noise, ...]:
-    """Noise of a fit, that of measured efforts at the gains of other estimates."""
+    """Noise of a fit, in which noise of measured efforts is converted to the gains of other estimates."""
     problem = fine.assembly.problem
     return tuple(at_gains(problem, at_gains(problem, noise, fine.values, back=True), {**fine.values, **values}))
 
 
 def step_added(coarse: Fit, fine: Fit) -> Array:
-    """What a step of h adds to the free parameters, from fits with h and h/2 and the same noise, (n_p,); nothing where
-    either fit holds a parameter, or the line through both leaves its bounds."""
+    """Discretization bias of a step h in the free parameters, from fits with h and h/2 and the same noise, (n_p,); zero
+    if a fit has a parameter at a bound, or the extrapolation leaves the bounds."""
     problem = coarse.assembly.transcription
     values = [fine.values[name] for name in problem.names]
     added = (1 + _SHARE) * (coarse.point.parameters - values)
@@ -173,15 +173,15 @@ def step_added(coarse: Fit, fine: Fit) -> Array:
 
 
 def missed(step: float) -> Finding:
-    """That estimates still are those of the step."""
-    said = f"The estimates contain the discretization error of the step of {step:g} s"
+    """Warning that estimates still contain the discretization error."""
+    said = f"The estimates contain the discretization error of the time step {step:g} s"
     effect = f"{said}: the fit with steps half as long, which would take it from them, did not converge."
     return Finding("step.error", (), {"step": step}, effect, advice="Take a smaller step.")
 
 
 def beyond(coarse: float, fine: Estimate) -> Estimate:
-    """The estimate of continuous time by those with h and h/2: as it is where either fit holds it at a bound, or where
-    the line through both leaves its bounds; what a step adds is not known of what is not determined."""
+    """Estimate extrapolated from those with h and h/2; unchanged if a fit has it at a bound, or the extrapolation
+    leaves the bounds. The bias of parameters that are not determined is unknown."""
     value = fine.estimate + _SHARE * (fine.estimate - coarse)
     if fine.fixed or fine.at_bound or not (fine.lower < coarse < fine.upper and fine.lower < value < fine.upper):
         return fine
@@ -261,6 +261,6 @@ def _findings(step: float, parameters: dict[str, Estimate], unfollowed: float) -
         effect = f"{said}. Estimates with this step and in the limit differ by {moved} standard errors."
         return [Finding("step.error", names, evidence, effect, advice=f"Take a step of {step / 4:g} s or less.")]
     amounts = ", ".join(f"{e.name} {e.step_error:+.2g} {e.unit}".rstrip() for e in large)
-    said = f"Estimates are extrapolated to step zero from fits with steps of {step:g} and {step / 2:g} s"
+    said = f"Estimates are extrapolated to time step zero from fits with steps of {step:g} and {step / 2:g} s"
     effect, advice = f"{said}; the longer one would have added {amounts}.", "There is nothing to do."
     return [Finding("step.extrapolated", names, evidence, effect, advice=advice)]

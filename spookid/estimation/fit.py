@@ -50,7 +50,7 @@ from spookid.transcription.transcription import Point, Transcription
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A fit and what it was made of."""
+    """Result of one fit, with the assembly and solver state from which it was computed."""
 
     assembly: Assembly
     outcome: Outcome
@@ -75,17 +75,17 @@ class Fit:
 
     @property
     def rank(self) -> tuple[bool, float]:
-        """Of fits of one problem the higher is the better."""
+        """Rank of a fit among fits of one problem; higher is better."""
         return self.outcome.status is Status.CONVERGED, self.result.log_likelihood
 
     @cached_property
     def condensed(self) -> Condensed | None:
-        """The linearized problem; None if the states are not determined."""
+        """Linearized problem without states; None if the states are not determined."""
         return condensed_at(self.assembly.transcription, self.point, self._free)
 
     @cached_property
     def identifiability(self) -> Identifiability:
-        """What the data say about the parameters."""
+        """Analysis of the identifiability of the parameters."""
         doubt = self.likelihood.doubt if self.likelihood and self.condensed is not None else 0.0
         return identified(self.assembly, self.point, self._free, self.condensed, doubt)
 
@@ -101,7 +101,7 @@ class Fit:
 
     @cached_property
     def tensions(self) -> Mapping[str, ConstraintTension]:
-        """How hard the data pull at constraints between parameters."""
+        """Tests of the constraints between parameters against the data."""
         normaliser = None if self.likelihood is None else self.likelihood.normaliser
         return tensions.tensions(self.assembly, self.point, self.identifiability, normaliser)
 
@@ -128,7 +128,7 @@ class Fit:
 
     @cached_property
     def score_tests(self) -> ScoreTests | None:
-        """What its residuals say of usual misfits; None if it is none whose residuals should be white."""
+        """Score tests of the residuals for typical model errors; None if no residuals should be white."""
         condensed = self._determined
         white = self.result.status is Status.CONVERGED and not self.assembly.problem.is_hard
         if self.likelihood is None or condensed is None or not white:
@@ -144,25 +144,25 @@ class Fit:
         )
 
     def told(self, coarser: Callable[[], ScoreTests | None] = lambda: None) -> Solution:
-        """The result with findings on model errors; a coarser fit shows which of them are discretization error."""
+        """Result with findings on model errors; a coarser fit shows which of them are discretization error."""
 
         return self.result.with_findings(lambda: misspecification.misfit_findings(self.score_tests, coarser))
 
     def with_(self, **fields: Any) -> Fit:
-        """The same fit with other fields of its result."""
+        """Same fit with other fields of its result."""
         copy = replace(self, over={**self.over, **fields})
         known = ("condensed", "identifiability", "motion", "influence")
         copy.__dict__.update({name: value for name, value in self.__dict__.items() if name in known})
         return copy
 
     def judged(self, known: Identifiability, step_error: Array) -> Fit:
-        """The same fit with what others have found out of its parameters, and of what the step adds, (n_p,)."""
+        """Same fit with results of other fits about its parameters, and the discretization bias, (n_p,)."""
         copy, influence = replace(self), step_errors.of_elsewhere(self.assembly, step_error)
         copy.__dict__.update(condensed=known.condensed, identifiability=known, influence=influence)
         return copy
 
     def later(self, make: Callable[[], object]) -> Any:
-        """A lazy value of a field that counts as analysis of this fit."""
+        """Lazy value of a field, whose time counts as analysis of this fit."""
         return Lazy(make, self.clock)
 
     @cached_property
@@ -301,7 +301,7 @@ def _redundant(outcome: Outcome) -> list[Finding]:
 
 
 def joined(first: Solution, second: Solution) -> dict[str, Any]:
-    """Fields of the second of two solves with the history and the times of both."""
+    """Fields of the second of two solves, with history and times of both."""
     later = (replace(step, iteration=step.iteration + first.iterations) for step in second.history[1:])
     return {
         "history": (*first.history, *later),
@@ -311,7 +311,7 @@ def joined(first: Solution, second: Solution) -> dict[str, Any]:
 
 
 def with_added_variance(known: Solution, added: Callable[[], Array], clock: Clock, raised: bool = False) -> Solution:
-    """A solution with something more in the covariance of its estimates, (n_p, n_p); see ``with_variance``."""
+    """Solution with a term added to the covariance of its estimates, (n_p, n_p); see ``with_variance``."""
     sensitivities = Lazy(lambda: known.sensitivities.with_variance(added(), raised), clock)
     names = [name for name, one in known.parameters.items() if not one.fixed]
     parameters = dict(known.parameters)

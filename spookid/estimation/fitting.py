@@ -45,6 +45,7 @@ from spookid.solvers.status import Callback, Iteration, Outcome, Status
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.search import Search
 from spookid.transcription.factor import Group
+from spookid.transcription.faults import fault
 from spookid.transcription.transcription import Point
 
 _MET = 1e-6
@@ -63,8 +64,8 @@ def fit_at_known_noise(
     solver: LevenbergMarquardt | Ipopt,
     callback: Callback | None,
 ) -> Likelihood:
-    """States and parameters by any solver, with noise that another fit has found and its normaliser, whose weight c is
-    the last of the constants."""
+    """Fit states and parameters by any solver, with noise from another fit and the normalizer of this noise, whose
+    weight c is the last constant."""
     constants = _constants(assembly, known)
     moving = [place for size in assembly.noise if size.kind == "disturbance" for place in size.places]
     if isinstance(solver, Ipopt) and moving:
@@ -88,8 +89,8 @@ def _constants(assembly: Assembly, known: Sequence[Noise]) -> Array:
 
 
 def posed(problem: Problem, known: Solution | None, noise: Solution | None) -> tuple[Assembly, Point]:
-    """What a solver is given by a fit from a solution, at the noise of one, with its normaliser; None: from the initial
-    values, or at noise that is given."""
+    """Transcription and start for a fit from a solution, with the noise and normalizer of a solution; None: from the
+    initial values, or with given noise."""
     assembly = assemble(problem, None if noise is None else _normaliser(problem, noise))
     point = assembly.start if known is None else warm(assembly, known, {})
     if noise is not None:
@@ -100,8 +101,8 @@ def posed(problem: Problem, known: Solution | None, noise: Solution | None) -> t
 
 
 def at_noise(assembly: Assembly, known: Sequence[Noise]) -> tuple[Assembly, Point]:
-    """The assembly with the numbers of noise that is known, and its best states there; raises NotPositiveDefiniteError
-    if these are not determined."""
+    """Assembly with known noise, and the best states for it; raises NotPositiveDefiniteError if they are not
+    determined."""
     by_name = numbers_of(known, assembly.problem.step, assembly.noise)
     of_each = [single for size in assembly.noise for single in size.singles]
     sizes = tuple(replace(size, given=by_name[size.kind, size.names[0]]) for size in of_each)
@@ -120,7 +121,7 @@ def fit_at_guessed_noise(
     callback: Callback | None,
     share: float = 0.03 * SHARE,
 ) -> Likelihood:
-    """The same with noise as a search for it would begin, but smaller: a fit that only leads on."""
+    """Same fit with the initial noise of a noise search, but smaller: only a preliminary fit."""
     constants, found = assembly.transcription.constants.copy(), list[Noise]()
     for size, log in zip(assembly.noise, first_logs(assembly, rated(assembly), start, share), strict=True):
         constants[list(size.places)] = value = math.exp(log)
@@ -143,7 +144,7 @@ def _without(outcome: Outcome, weight: float) -> Outcome:
 
 @dataclass(frozen=True)
 class Start:
-    """Where a solve begins, and what it keeps."""
+    """Start of a solve: initial values, and quantities that stay fixed."""
 
     solution: Solution | None = None
     """Solution whose states and estimates are the start; None: the initial values."""
@@ -230,7 +231,7 @@ def _at_its_gains(problem: Problem, found: Likelihood) -> Likelihood:
 
 
 def finished(near: Fit) -> Fit:
-    """The end of a fit that has ended near a maximum, from where it is; the fit itself if it has come to its end."""
+    """Continuation of a fit that ended near a maximum; the fit itself if it is already complete."""
     if near.likelihood is None or near.likelihood.carry is None:
         return near
     found, told = _at_its_gains(near.assembly.problem, near.likelihood.carry()), near.result
@@ -243,7 +244,7 @@ def finished(near: Fit) -> Fit:
 
 
 def with_likelihood(first: Fit, second: Fit, hold: bool) -> Fit:
-    """What the likelihood says where another solver has ended, at the noise of the first fit."""
+    """Likelihood at the result of another solver, with the noise of the first fit."""
     if second.outcome.status is not Status.CONVERGED:
         return second
     problem = first.assembly.problem
@@ -293,15 +294,21 @@ def _check_freedom(assembly: Assembly, start: Point) -> None:
     problem, model = assembly.problem, assembly.problem.model
     if not model.ties and model.rows < model.configuration.tangent:
         return
-    reduced = ReducedProblem(assembly.transcription, start)
-    if reduced.flat is not None:
+    if found := fault(assembly.transcription, start, derivatives=False):
+        raise ProblemError(
+            f"{problem.what}: a residual is not finite for the initial motion: {found}; correct the joints, or the "
+            "signals from which the initial motion is computed"
+        )
+    moves = assembly.transcription.manifold.tangent > 0
+    reduced = ReducedProblem(assembly.transcription, start) if moves else None
+    if reduced is not None and reduced.flat is not None:
         names = ", ".join(repr(tie.name) for tie in model.ties)
         if reduced.flat > _MET:
-            wrong, remedy = f"contradict constraints {names}, by {reduced.flat:.2g} m or rad", "correct them"
+            wrong, remedy = f"joints contradict constraints {names} by {reduced.flat:.2g} m or rad", "correct them"
         else:
-            wrong, remedy = f"already satisfy constraints {names}", "leave these out"
-        raise ProblemError(f"{problem.what}: the joints {wrong}; {remedy}")
-    if model.rows < model.configuration.tangent or reduced.tangent:
+            wrong, remedy = f"joints already satisfy constraints {names}", "remove these constraints"
+        raise ProblemError(f"{problem.what}: the {wrong}; {remedy}")
+    if model.rows < model.configuration.tangent or (reduced is not None and reduced.tangent):
         return
     raise ProblemError(
         f"{problem.what}: the joints {', '.join(joint.name for joint in model.joints)} are "
@@ -312,7 +319,7 @@ def _check_freedom(assembly: Assembly, start: Point) -> None:
 def warm(
     assembly: Assembly, solution: Solution, own: Mapping[str, float], touching: tuple[Array | None, ...] = ()
 ) -> Point:
-    """States and estimates of a solution where it has them, but for the initial values ``own``."""
+    """States and estimates of a solution, except for the initial values ``own``."""
     problem, known = assembly.problem, solution.values
     values = [
         float(np.clip(known[p.name], p.lower, p.upper))
@@ -378,8 +385,8 @@ def _between(t: Array, values: Array, times: Array) -> Array:
 
 
 def seconds(assembly: Assembly, building: float, beginnings: int = 5, assemblies: int = 8) -> float:
-    """Processor time of a whole fit [s], of which the assembly took ``building``: as long as so many fits of one
-    iteration and assemblies, which keeps forecasts of 14 problems within 0.49 and 1.99 of the truth."""
+    """Processor time of a whole fit [s], from the time ``building`` of its assembly: a fixed number of iterations and
+    assemblies, accurate to a factor of two for 14 problems."""
     began, solver = time.process_time(), LevenbergMarquardt(max_iterations=1)
     times = fit(assembly.problem, solver, None, Start(assembly=assembly)).times
     spent = time.process_time() - began

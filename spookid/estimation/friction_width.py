@@ -39,25 +39,25 @@ _SPREAD = math.log(5)
 
 
 def estimates_widths(problem: Problem) -> bool:
-    """True if the widths of its friction are to be estimated."""
+    """True if the widths of smooth friction are estimated."""
     rubs = any(freedom.rubs for freedom in problem.model.freedoms)
     return problem.estimates_noise and problem.rubs_smoothly and problem.friction_width is None and rubs
 
 
 def at_widths(problem: Problem, known: Mapping[str, float]) -> Problem:
-    """The problem with widths that are known by label of the coordinate, if it is to estimate them."""
+    """Problem with known friction widths by coordinate label, if it estimates them."""
     labels = {freedom.label for freedom in problem.model.freedoms if freedom.rubs}
     widths = {label: width for label, width in known.items() if label in labels}
     return problem.with_(friction_width=widths) if widths and estimates_widths(problem) else problem
 
 
 def widths_of(solution: Solution | None) -> dict[str, float]:
-    """Those that a solution has found, by label of the coordinate."""
+    """Friction widths in a solution, by coordinate label."""
     return {} if solution is None else {label: one.width for label, one in solution.friction_widths.items()}
 
 
 def with_estimated_widths(work: Work, first: Fit) -> Fit:
-    """The fit with the widths of friction that are most likely."""
+    """Fit with the most likely widths of smooth friction."""
     problem = first.assembly.problem
     if first.likelihood is None or first.outcome.status is not Status.CONVERGED:
         return first

@@ -43,8 +43,8 @@ Span = tuple[float, float]
 
 
 def has_gaps(problem: Problem) -> bool:
-    """True if samples are missing for long, and parts of the recordings can be fitted first: they are recordings, and
-    smooth motion joins them."""
+    """True if samples are missing for long, and the parts of the recordings can be fitted first: motion across gaps is
+    smooth."""
     model = problem.model
     apart = model.contacts or model.holding.contacts or problem.parameter_set.own
     spans = {} if apart else _long_gaps(problem)
@@ -52,15 +52,15 @@ def has_gaps(problem: Problem) -> bool:
 
 
 def parts_of(problem: Problem) -> Problem:
-    """The problem whose recordings are the parts between the gaps, and which estimates its own noise."""
+    """Problem whose recordings are the parts between the gaps, with its own noise estimate."""
     lead, spans = leading(problem), _long_gaps(problem)
     pieces = [_pieces(problem, i, spans) for i in range(len(problem.recordings))]
     return lead.with_(recordings=[part for own in pieces for part in own], step=lead.step)
 
 
 def across(work: Work, parts: Fit) -> None:
-    """Carry the fit of the parts across the gaps: simulated there, then fitted at the noise of the parts, so that the
-    next fit begins at it. Not if the parts did not converge: what they do not show, the whole may."""
+    """Continue the fit of the parts across the gaps: simulate there, then fit with the noise of the parts, as start of
+    the next fit. Skipped if the parts did not converge, because the whole may determine more."""
     problem = work.problem
     if parts.outcome.status is not Status.CONVERGED:
         return
@@ -199,14 +199,14 @@ def _judged(
     if held.status is Status.CONVERGED and more <= special.chdtri(ties, sure):
         return answer
     places = [
-        f"from {number(low)} to {number(high)} s of {problem.recordings[i].name}"
+        f"recording {problem.recordings[i].name} from {number(low)} to {number(high)} s"
         for i, own in spans.items()
         for low, high in own
     ]
     names, evidence = (problem.recordings[i].name for i in spans), {"cost": held.cost.total, "parts": parts.cost.total}
     effect = (
-        f"A recording is inconsistent across its gaps, {'; '.join(places)}: with the noise of the parts between "
-        f"them, one fit of all parts costs {number(held.cost.total, 4)}, and separate fits cost "
+        f"The parts of a recording before and after a gap disagree ({'; '.join(places)}): with equal noise standard "
+        f"deviations, a common fit of all parts has cost {number(held.cost.total, 4)}, and separate fits have "
         f"{number(parts.cost.total, 4)}."
     )
     cause = "Either the motion across a gap was not found, or the model does not hold all along."

@@ -36,7 +36,7 @@ from spookid.tables.table import number as written
 
 @dataclass(frozen=True, eq=False)
 class BaseParameter:
-    """A combination of quantities that determines forces."""
+    """Combination of inertial and friction quantities that forces determine."""
 
     parts: Mapping[str, float]
     """Coefficients by the names of the quantities; the first is 1."""
@@ -48,7 +48,7 @@ class BaseParameter:
 
     @property
     def name(self) -> str:
-        """As a sum, in which those of one coefficient stand together."""
+        """Name of the combination as a sum, with terms of equal coefficients grouped."""
         together: dict[str, list[str]] = {}
         for name, factor in self.parts.items():
             together.setdefault(written(factor), []).append(name)
@@ -60,7 +60,7 @@ class BaseParameter:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BaseParameters(Tabular):
-    """Base parameters of a problem, by any motion or by those of recordings."""
+    """Base parameters of a problem, for any motion or for given recordings."""
 
     problem: str
     """Its name."""
@@ -84,12 +84,12 @@ class BaseParameters(Tabular):
 
     @property
     def condition(self) -> float:
-        """Condition number of the columns that are independent, each over its length: units do not count."""
+        """Condition number of the independent columns, normalized to unit length, so that units have no effect."""
         return self.grouping.condition
 
     @property
     def null_space(self) -> Array:
-        """Changes of the quantities that leave all forces as they are, rows (n − rank, n)."""
+        """Changes of the quantities that leave all forces unchanged, rows (n − rank, n)."""
         return self.grouping.null_space
 
     @property
@@ -104,22 +104,22 @@ class BaseParameters(Tabular):
 
     @property
     def unseen(self) -> tuple[str, ...]:
-        """Names of quantities on which no force hangs."""
+        """Names of quantities that affect no force."""
         return tuple(self.names[i] for i in self.grouping.still)
 
     @property
     def alone(self) -> tuple[str, ...]:
-        """Names of quantities that are base parameters by themselves."""
+        """Names of quantities that are base parameters on their own."""
         shares = self.grouping.shares
         return tuple(self.names[i] for row, i in enumerate(self.grouping.kept) if not shares[row].any())
 
     @property
     def combined(self) -> tuple[str, ...]:
-        """Names of quantities that are seen together with others only."""
+        """Names of quantities that are identifiable only in combinations."""
         return tuple(name for name in self.names if name not in {*self.alone, *self.unseen})
 
     def by_body(self) -> Table:
-        """Of each body what is seen alone, in combinations and not at all; of what belongs to none only the latter."""
+        """For each body, quantities identifiable alone, in combinations, and not at all; otherwise only the last."""
         homes = dict.fromkeys(quantity.of for quantity in self.quantities)
         kinds = self.alone, self.combined, self.unseen
         rows = []
@@ -131,7 +131,7 @@ class BaseParameters(Tabular):
         return Table(("of", "seen alone", "in combinations", "not at all"), rows, left=(0, 1, 2, 3))
 
     def headline(self) -> str:
-        """How many combinations are seen, and how well the regressor is conditioned."""
+        """Sentence with the number of identifiable combinations and the condition number."""
         motion = f"the motion of {', '.join(self.motion)}" if self.motion else "any motion"
         condition = f", condition number {written(self.condition, 3)}" if self.rank else ""
         return (
@@ -150,7 +150,7 @@ class BaseParameters(Tabular):
         return told
 
     def blocks(self) -> Sequence[Block]:
-        """Headline, the combinations with their initial values, what is identifiable of each body, and remarks."""
+        """Headline, combinations with initial values, identifiable quantities of each body, and remarks."""
         rows = [(written(one.guess), superscripts(one.unit), one.name) for one in self.combinations]
         tables = Table(("initial value", "unit", "base parameter"), rows, left=(1, 2)), self.by_body()
         title = f"Base parameters of {self.problem}: {self.headline()}"
@@ -180,7 +180,7 @@ class BaseParameters(Tabular):
 
 @checked
 def base_parameters(problem: Problem, recordings: Recording | Iterable[Recording] | None = None) -> BaseParameters:
-    """Combinations of the free parameters, and of inertias that depend on them, that forces at the joints determine.
+    """Combinations of the free parameters, and of inertias that depend on them, that joint forces determine.
 
     A passive joint counts as one with the known force zero. Forces of loops and of holding contacts are not known, so
     that quantities that they balance are not identifiable. Parameters in which forces are not linear, such as lengths,
@@ -244,7 +244,7 @@ def _may_grow(regressor: Regressor, values: Values) -> bool:
 
 
 def unknown(problem: Problem) -> list[Parameter]:
-    """Free Parameters as they were declared."""
+    """Free Parameters of the problem, as declared."""
     free, known = {p.name for p in problem.free}, problem.parameter_set
     return [p for p in known.declared if any(one.name in free for one in known.of(p))]
 

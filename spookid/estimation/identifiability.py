@@ -50,12 +50,12 @@ def advise(model: Model, parameters: Sequence[Parameter], settled: bool = False)
     motions = "; ".join(dict.fromkeys(text for p in parameters for text in _motions(model, p)))
     if settled:
         return (
-            f"Only the prior determines it. A motion with more excitation would determine it from data: {motions}."
+            f"The prior determines this direction. For data to determine it, increase the motion: {motions}."
             if motions
-            else "The prior determines it."
+            else "The prior determines this direction."
         )
     names, one = ", ".join(p.name for p in parameters), len(parameters) == 1
-    remedy = f"Fix {'' if one else 'one of '}{names} at a value you trust, or give {'it' if one else 'one'} a prior"
+    remedy = f"Fix {'' if one else 'one of '}{names} at a known value, or give {'it' if one else 'one'} a prior"
     motion = f", or record a motion that shows more: {motions}" if motions else ""
     return f"{remedy}{motion}."
 
@@ -63,12 +63,12 @@ def advise(model: Model, parameters: Sequence[Parameter], settled: bool = False)
 def _motions(model: Model, parameter: Parameter) -> Iterator[str]:
     """What shows more of a parameter, by where it stands in the mechanism."""
     stands = [
-        (one.expressions(), f"drive {one.label} with a larger and more varied input {one.signal}")
+        (one.expressions(), f"drive coordinate {one.label} with a larger and more varied input {one.signal}")
         for one in model.motors
     ]
-    stands += [(joint.expressions(), f"excite {joint.name} more, fast and slow") for joint in model.joints]
+    stands += [(joint.expressions(), f"move joint {joint.name} farther, fast and slowly") for joint in model.joints]
     stands += [
-        (load.expressions(), f"move the joint or body on which {load.title} acts, both fast and slowly")
+        (load.expressions(), f"move the joint or body on which load {load.title} acts, both fast and slowly")
         for load in model.loads
     ]
     for body in model.bodies:
@@ -101,7 +101,7 @@ OBSERVATION = "observation of "
 
 @dataclass(frozen=True, eq=False)
 class Identifiability:
-    """The linearized problem, and what follows for the parameters."""
+    """Linearized problem, with the covariance and identifiability of the parameters."""
 
     analysis: Analysis
     condensed: Condensed | None
@@ -126,7 +126,7 @@ def a_posteriori(assembly: Assembly, point: Point, free: FreeDirections, **known
 
 
 def condensed_at(problem: Transcription, point: Point, free: FreeDirections) -> Condensed | None:
-    """The linearized problem there; None if the states are not determined."""
+    """Linearized problem at a point, without states; None if the states are not determined."""
     try:
         return Condensed(linearize(problem, point), free)
     except (NotPositiveDefiniteError, np.linalg.LinAlgError):
@@ -142,9 +142,8 @@ def identified(
     noisy: bool = False,
     roughly: bool = False,
 ) -> Identifiability:
-    """What the problem says where it is linearized, with free directions of the parameters. Doubt about the noise adds
-    to their covariance, (n_p, n_p); ``noisy`` is True if it is to be found out, as with given weights, maybe
-    ``roughly``.
+    """Identifiability for a linearized problem and free directions of the parameters. Uncertainty of the noise is added
+    to the covariance, (n_p, n_p); ``noisy`` is True if it is to be computed, as for given weights, maybe ``roughly``.
     """
     transcription = assembly.transcription
     if condensed is None:
@@ -176,8 +175,8 @@ def judged(
     block: float,
     larger: float,
 ) -> Identifiability:
-    """What the residuals of some recordings say, in blocks of so many steps; errors of the jackknife are taken where
-    they are larger by more than a factor."""
+    """Identifiability with the block jackknife of residuals in blocks of so many steps; its standard errors replace
+    others if larger by more than a factor."""
     names = assembly.transcription.names
     magnitudes = np.maximum(np.abs(estimates), assembly.transcription.magnitudes)
     analysis = analyse(names, statistics, magnitudes, free, estimates)
@@ -271,7 +270,7 @@ def _known_from_priors(
     hidden = [name for name in without_priors if name not in told]
     if not hidden:
         return []
-    effect = f"The data do not determine {', '.join(hidden)}: their values come from the prior."
+    effect = f"The data do not determine parameters {', '.join(hidden)}: the values come from priors."
     advice = "Check that the prior is right, or record a motion with more excitation."
     return [Finding("parameters.undetermined", tuple(hidden), {}, effect, advice=advice)]
 
@@ -301,7 +300,7 @@ def _too_heavy(assembly: Assembly, result: Sensitivities, factor: float = 3.0) -
 def contradictions(
     assembly: Assembly, point: Point, identifiability: Identifiability, least: float = 1e-3
 ) -> list[Finding]:
-    """Priors that the data, with all that is known of the other parameters, put elsewhere.
+    """Warnings about priors that the data contradict, given all other information.
 
     An estimate is mean + k (data − mean) with k = 1 − s²/sigma² and s² its variance at the noise that is assumed; the
     variance of the data is s²/k, or more where its errors are raised. Their distance over the root of both variances
@@ -324,9 +323,9 @@ def contradictions(
         if far > SURE:
             unit, side = f" {parameter.unit}".rstrip(), "larger" if alone > mean else "smaller"
             # Where the prior rules, noise has grown to make room for it, and the data's own value is far from linear.
-            said = f"say {alone:.4g} ± {error:.2g}{unit}" if share > LEADS else f"ask for a {side} one"
-            prior = f"the prior of {parameter.name}, {mean:.4g} ± {sigma:.2g}{unit}"
-            effect = f"The data contradict {prior}: they {said}, {far:.1f} standard deviations away."
+            said = f"give {alone:.4g} ± {error:.2g}{unit}" if share > LEADS else f"require a {side} value"
+            prior = f"the prior of parameter {parameter.name}, {mean:.4g} ± {sigma:.2g}{unit}"
+            effect = f"The data contradict {prior}: data alone {said}, {far:.1f} standard deviations away."
             advice = "Either the prior or the model is wrong: fit without it, and compare."
             evidence = {"mean": mean, "sigma": sigma, "data": alone, "std_err": error, "distance": far}
             found.append(Finding("prior.contradicted", (parameter.name,), evidence, effect, advice=advice))
@@ -342,8 +341,8 @@ def trade_offs(problem: Problem, known: Sensitivities, correlation: float = 0.9)
         other = int(np.argmax(np.abs(row)))
         if name in problem.delays and abs(row[other]) > correlation:
             effect = (
-                f"The delay {name} and {names[other]} trade off against each other (correlation {row[other]:+.2f}): "
-                f"the data barely distinguish more of one from {'less' if row[other] > 0 else 'more'} of the other."
+                f"Delay {name} and parameter {names[other]} are correlated ({row[other]:+.2f}): the data barely "
+                f"distinguish a larger delay from a {'smaller' if row[other] > 0 else 'larger'} {names[other]}."
             )
             pair = (name, names[other])
             found.append(Finding("delay.correlated", pair, {"correlation": float(row[other])}, effect))
@@ -351,18 +350,18 @@ def trade_offs(problem: Problem, known: Sensitivities, correlation: float = 0.9)
 
 
 def papers_weight(problem: Problem, paper: float = 100.0) -> list[Finding]:
-    """One for those who give the weight of the paper, which was the default once."""
+    """Warning for users of the paper's weight, which was the default once."""
     if not problem.is_weighted or problem.weight != paper:
         return []
     effect = (
-        f"state_weight={paper:g} is the weight of the original paper. Estimates and standard errors depend on this "
-        "choice."
+        f"The equations of motion have the weight state_weight={paper:g}, as in the original paper. Estimates and "
+        "standard errors depend on this weight."
     )
     return [Finding("weight.paper", effect=effect, advice="Leave it out to estimate the noise.")]
 
 
 def disagreement(assembly: Assembly, result: Sensitivities) -> list[Finding]:
-    """Standard errors that are not those of the jackknife."""
+    """Warning that standard errors differ from those of the block jackknife."""
     steps = [chain.steps for chain in assembly.transcription.chains]
     if not doubted(result.agreement, sum(steps) / len(steps) / block_jackknife.BLOCKS):
         return []
@@ -372,9 +371,9 @@ def disagreement(assembly: Assembly, result: Sensitivities) -> list[Finding]:
     amounts = ", ".join(f"{name} {error:.2g} {units[name]}".rstrip() for name, error in pairs)
     evidence = {"agreement": result.agreement, "jackknife": dict(pairs)}
     effect = (
-        "Standard errors assume white noise, but the residuals are not white: over blocks of the recordings the "
-        f"estimates scatter {times(result.agreement, 'less', 'more')} than these errors. The block jackknife, which "
-        f"only assumes that blocks are independent, gives {amounts}."
+        "Standard errors assume white noise, but the residuals are not white: estimates from blocks of the recordings "
+        f"scatter {times(result.agreement, 'less', 'more')} than these errors. The block jackknife, which only assumes "
+        f"independent blocks, gives standard errors {amounts}."
     )
     advice = "Compare further recordings: their scatter shows which errors are right (`spookid crossvalidate`)."
     return [Finding("errors.white-noise", tuple(name for name, _ in pairs), evidence, effect, advice=advice)]

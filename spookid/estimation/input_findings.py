@@ -27,7 +27,7 @@ _OTHER: dict[str, Hold] = {"linear": "band", "band": "linear"}
 
 
 def hold_findings(assembly: Assembly, point: Point, condensed: Condensed | None, known: Sensitivities) -> list[Finding]:
-    """One for each input whose other interpolation would move an estimate by more than its standard error."""
+    """Warning for each input for which another interpolation would change an estimate by a standard error."""
     found = []
     for one in (one for one in assembly.problem.model.inputs if one.hold in _OTHER):
         other = _OTHER[one.hold]
@@ -40,10 +40,10 @@ def hold_findings(assembly: Assembly, point: Point, condensed: Condensed | None,
         if large:
             listed = ", ".join(f"{name} {number(ratio, 2)}" for name, ratio in large.items())
             effect = (
-                f"Input {one.signal} is interpolated between its samples with hold {one.hold!r}. With {other!r} the "
-                f"estimates would change, in standard errors: {listed}."
+                f"Input {one.signal} is interpolated between its samples with hold {one.hold!r}. With hold {other!r}, "
+                f"estimates would change by these multiples of their standard errors: {listed}."
             )
-            advice = f"Give the motor the correct hold, or record {one.signal} at a higher rate."
+            advice = f"Give the motor the correct hold, or record input {one.signal} at a higher rate."
             cause = f"{one.signal} changes fast against its sampling rate."
             found.append(
                 Finding("input.between-samples", tuple(large), {"standard_errors": large}, effect, cause, advice)

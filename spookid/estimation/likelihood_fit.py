@@ -40,7 +40,7 @@ STATES = LevenbergMarquardt(gradient_tolerance=1e-6, step_tolerance=1e-6, decrea
 
 @dataclass(frozen=True, eq=False)
 class Stiff:
-    """The problem with process noise at their floors: its dynamics are as hard as digits allow."""
+    """Problem whose process noise is at its lower limit: dynamics are as stiff as rounding allows."""
 
     problem: Transcription
     sizes: Mapping[str, float]
@@ -49,7 +49,7 @@ class Stiff:
 
 @dataclass(frozen=True, eq=False)
 class Likelihood:
-    """Where a fit with noise has ended, and what the likelihood says there."""
+    """Result of a fit with noise, and the likelihood there."""
 
     assembly: Assembly
     """With the numbers of the noise."""
@@ -69,8 +69,7 @@ class Likelihood:
 
     @cached_property
     def doubt(self) -> Array | float:
-        """What is not known of sizes adds to the covariance, (n_p, n_p); nothing where noise is taken from another
-        fit."""
+        """Covariance of the parameters, (n_p, n_p), due to uncertain noise; zero if noise is taken from another fit."""
         return self.find_doubt()
 
 
@@ -156,7 +155,7 @@ def _ended(
 def found_by(
     assembly: Assembly, search: Search, outcome: Outcome, hold: bool = False, leads: bool = False
 ) -> Likelihood:
-    """Result of a search; its errors are computed only on request if the fit is preliminary (``leads``)."""
+    """Result of a likelihood search; for preliminary fits (``leads``), standard errors are computed on request only."""
     numbered = search.problem.with_numbers(search.numbers(search.logs))
     noise = _noise(assembly, search)
     value = float(-search.value - search.best.states.excess * math.log(2 * math.pi) / 2)
@@ -196,7 +195,7 @@ def _begun(assembly: Assembly, search: Search, start: Point) -> tuple[Point, Arr
 
 
 def first_logs(assembly: Assembly, sizes: Sequence[NoiseSize], start: Point, share: float = SHARE) -> Array:
-    """Logarithms of sizes with which a search begins; see ``starting_logs``."""
+    """Initial log-sigmas of a noise search; see ``starting_logs``."""
     signals = [[e.samples[i].values for e in assembly.sampled] for i in range(len(assembly.problem.channels))]
     return starting_logs(sizes, assembly.transcription, start, signals, share)
 
@@ -227,13 +226,13 @@ def _stiff(search: Search) -> Stiff:
 
 
 def names_of_places(size: NoiseSize) -> list[str]:
-    """The name of each of its symbols: a free body has one name for three."""
+    """Name of each symbol of a noise standard deviation; a free body has one name for three."""
     each = len(size.places) // len(size.names)
     return [name for name in size.names for _ in range(each)] if each > 1 else list(size.names)
 
 
 def rated(assembly: Assembly) -> tuple[NoiseSize, ...]:
-    """Sizes whose given values are those of their symbols: random impulses of a step."""
+    """Noise whose given values are those of its symbols: random impulses of a step."""
     root = math.sqrt(assembly.problem.step)
     return tuple(
         replace(s, given=s.given * root) if s.given is not None and s.kind == "disturbance" else s
@@ -242,7 +241,7 @@ def rated(assembly: Assembly) -> tuple[NoiseSize, ...]:
 
 
 def numbers_of(known: Sequence[Noise], step: float, sizes: Sequence[NoiseSize]) -> dict[tuple[str, str], float]:
-    """Numbers of the symbols of noise by its kind and name: of process noise the random impulses of a step, of measured
+    """Numbers of the noise symbols by kind and name: for process noise the random impulses of a step, for measured
     efforts their means."""
     found: dict[tuple[str, str], float] = {}
     averaging: dict[tuple[str, str], float] = {
@@ -256,7 +255,7 @@ def numbers_of(known: Sequence[Noise], step: float, sizes: Sequence[NoiseSize]) 
 
 
 def begun_at(assembly: Assembly, known: Sequence[Noise]) -> tuple[tuple[NoiseSize, ...], Array] | None:
-    """Noise standard deviations separated as in another fit, and their log-sigmas there; None if it has not all."""
+    """Noise groups as in another fit, with their log-sigmas; None if that fit does not have all of them."""
     sizes = _as_known(assembly.noise, known) or assembly.noise
     logs = _logs(sizes, known, assembly.problem.step)
     return None if logs is None else (sizes, logs)
@@ -270,7 +269,7 @@ def _logs(sizes: Sequence[NoiseSize], known: Sequence[Noise], step: float) -> Ar
 
 
 def least(size: NoiseSize) -> float:
-    """Value that replaces a noise standard deviation of zero: for a contact without slip, the rounding limit."""
+    """Value that replaces a noise standard deviation of zero: the rounding limit for a contact without slip."""
     return size.floor if size.of_motion else 0.0
 
 
@@ -310,7 +309,7 @@ def _as_known(sizes: Sequence[NoiseSize], known: Sequence[Noise]) -> tuple[Noise
 
 
 def in_units(size: NoiseSize, value: float, step: float) -> tuple[float, str, float]:
-    """Standard deviation, unit and density of a size, from the number of its symbols."""
+    """Standard deviation, unit and density of a noise, from the number of its symbol."""
     if size.kind == "disturbance":
         return value / step, size.unit, value / math.sqrt(step)
     return value / size.averaging, size.unit, math.nan

@@ -46,12 +46,12 @@ def misspecification_tests(
     values: dict[str, float],
     errors: Array,
 ) -> ScoreTests:
-    """What the residuals of a fit with these standard errors say to every test."""
+    """Results of all score tests for a fit with these standard errors."""
     moving = speeds(assembly.problem, trajectories, values)
     experiment = _experiment(assembly, point, trajectories, values)
     declared = partial(alternatives, assembly, condensed, point, moving, states, experiment.efforts)
     known = [np.zeros(condensed.linearized.parameters)] * len(trajectories)
-    counted = states is not None and states.density
+    counted = states is not None and states.problem.has_density
     volumes = np.array([chain.sweep[0] for chain in states.recordings] if states and counted else known)
     return run_score_tests(condensed, experiment, declared, volumes, errors)
 
@@ -70,11 +70,11 @@ def misfit_findings(
         moved = [f"{_listed(of_fit.effects(one))}{f' ({i})' * (len(warned) > 1)}" for i, one in enumerate(warned, 1)]
         effect = f"The residuals are not noise: {_causes(warned)}."
         shifts = f"estimates would change by about {'; '.join(moved)} standard errors."
-        advice = f"Declare this effect in the model, or rule it out: with it, {shifts}"
+        advice = f"Declare this effect in the model, or rule it out: with this effect, {shifts}"
         told += [Finding("residuals.autocorrelated", (), _evidence(of_fit, warned), effect, advice=advice)]
     if noted:
         effect = f"Tests of the residuals find only small effects: {_causes(noted)}."
-        advice = "With it in the model, no estimate would move by a standard error."
+        advice = "With these effects in the model, no estimate would change by a standard error."
         told += [Finding("residuals.no-effect", (), _evidence(of_fit, noted), effect, advice=advice)]
     return told
 
@@ -101,7 +101,7 @@ def _listed(shifts: Mapping[str, float], most: int = 4) -> str:
 
 
 def speeds(problem: Problem, trajectories: tuple[Trajectory, ...], values: dict[str, float]) -> dict[str, Speed]:
-    """Typical rates of coordinates that move, by their labels."""
+    """Typical rates of moving coordinates, by label."""
     model, known = problem.model, problem.parameter_set
     poses = ((t.q.reshape(len(t.q), -1), known.on(values, t.name)) for t in trajectories)
     moved = [unwrapped(model, displacements(model, *one))[:: problem.every or 1] for one in poses]
@@ -127,9 +127,9 @@ def _experiment(
         if size.kind == "disturbance"
         for name, place in zip(size.names, size.places, strict=False)
     }
-    # Delays and offsets are not sought in sensors whose noise is correlated: their columns would be others.
+    # Delays and offsets are not sought in sensors whose noise is correlated or uneven: their columns would be others.
     known_noise = zip(channels, assembly.sigmas.tolist(), strict=True)
-    sigmas = {o.signal: np.inf if is_correlated(o) else sigma for o, sigma in known_noise}
+    sigmas = {o.signal: np.inf if is_correlated(o) or o.sensor.jitter != 0 else sigma for o, sigma in known_noise}
     # Motors whose signal is known: their coordinate, signal, its place among the inputs, and gain.
     motors = (
         (m.label, m.signal, model.signals.index(m.signal), substitute(m.unit_effort, known).item())
@@ -148,6 +148,7 @@ def _experiment(
         _longest_interval(assembly),
         frozenset(o.signal for o in channels if o.sensor.either_sign),
         tuple(_apart(assembly, chain) for chain in range(len(trajectories))),
+        frozenset(one.names[0] for one in assembly.noise if one.floor**2 > sigmas.get(one.names[0], np.inf) ** 2 / 2),
     )
 
 

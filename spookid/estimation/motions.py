@@ -17,7 +17,7 @@ from spookid.mechanics.regressor import Balance, Regressor
 
 
 class Motion(NamedTuple):
-    """Coordinates of the tree, their rates and the derivatives of these at some states."""
+    """Coordinates of the tree, with rates and accelerations, at some states."""
 
     x: Array
     """(N, ambient)."""
@@ -28,7 +28,7 @@ class Motion(NamedTuple):
 
 
 class Given(NamedTuple):
-    """What forces are asked for at."""
+    """Quantities for which forces are evaluated."""
 
     motion: Motion
     holding: Array
@@ -36,8 +36,8 @@ class Given(NamedTuple):
 
 
 def measured(regressor: Regressor, guess: Guess, step: float, held: Array, most: int = 2000) -> Given:
-    """The smoothed motion of a recording at about so many states, by differences over three steps of h each, with
-    contacts as they hold, (N − 1, n_c)."""
+    """Smoothed motion of a recording at about so many states, by differences over three steps of h each, with the
+    scheduled contacts, (N − 1, n_c)."""
     joints = regressor.joints
     x = joints.along(guess.states, guess.displacements)
     two = [ca.SX.sym(name, joints.manifold.ambient) for name in ("before", "after")]
@@ -49,8 +49,8 @@ def measured(regressor: Regressor, guess: Guess, step: float, held: Array, most:
 
 
 def anywhere(regressor: Regressor, values: Values, widths: Array, spare: int = 4, trials: int = 20) -> Given:
-    """States at random, so many for each unknown and the same every time: angles anywhere, all else of the size of one,
-    no contact that switches; a ProblemError if loops do not close anywhere."""
+    """Random states, reproducible, so many for each unknown: any angles, other quantities of order one, all contacts
+    fixed; raises ProblemError if loops do not close."""
     space = regressor.joints.manifold
     rng = np.random.default_rng(0)
     count = spare * len(regressor.quantities) // max(space.tangent, 1) + spare
@@ -71,8 +71,8 @@ def anywhere(regressor: Regressor, values: Values, widths: Array, spare: int = 4
 
 
 def forces(regressor: Regressor, given: Given, widths: Array, values: Values) -> tuple[Array, Array]:
-    """Y of all states, that of the directions which loops, rolling and contacts leave, one below the other, and what is
-    known of w, (rows, n_c) and (rows,), for widths of smooth friction (n_s,)."""
+    """Regressor Y at all states along the directions that loops, rolling and contacts leave free, stacked, and the
+    known part of the forces, (rows, n_c) and (rows,), for widths of smooth friction (n_s,)."""
     motion = given.motion
     n, count = motion.s.shape[1], len(motion.x)
     slopes, known = linear_rows(regressor, motion, widths, values)
@@ -86,7 +86,7 @@ def forces(regressor: Regressor, given: Given, widths: Array, values: Values) ->
 
 
 def directions(regressor: Regressor, given: Given, widths: Array, values: Values) -> list[Array] | None:
-    """Those that loops, rolling and contacts leave at each state, (n, free) each; None if nothing holds any."""
+    """Directions that loops, rolling and contacts leave free, per state (n, free); None without constraints."""
     return _Ties(regressor, values, widths).free(given)
 
 
@@ -98,8 +98,8 @@ def linear_rows(
     inputs: Array | None = None,
     balance: Balance = "forces",
 ) -> tuple[Array, Array]:
-    """Slopes of the rows of a balance with the quantities, (N, n, n_c), and what is left without these, (N, n); inputs
-    (N, n_u) are zero if None."""
+    """Derivatives of the balance with respect to the quantities, (N, n, n_c), and the rest, (N, n); inputs (N, n_u) are
+    zero if None."""
     u = np.zeros((len(motion.x), len(regressor.model.inputs))) if inputs is None else inputs
     given = (*(part.T for part in motion), widths, regressor.numbers(values), u.T)
     flat, known = (np.asarray(part.full()).T for part in regressor.function(balance)(*given))
@@ -120,7 +120,7 @@ class _Ties:
         self._of_contacts = regressor.of_contacts
 
     def free(self, given: Given) -> list[Array] | None:
-        """The directions that the rows leave at each state, (n, free) each; None if there are no rows."""
+        """Directions that constraint equations leave free at each state, (n, free) each; None without equations."""
         if not self._rows:
             return None
         function, (x, s, _) = self._function, given.motion
@@ -138,7 +138,7 @@ class _Ties:
     def closed(
         self, x: Array, s: Array, a: Array, holding: Array, corrections: int = 100
     ) -> tuple[Array, Array, Array] | None:
-        """A state near the given one in which the rows hold; None if there is none near."""
+        """State near a given one that satisfies the constraints; None if none is found."""
         if not self._rows:
             return x, s, a
         for _ in range(corrections):

@@ -41,7 +41,7 @@ from spookid.transcription.transcription import Point
 
 
 def doubt_samples(work: Work) -> None:
-    """Leave suspects out until a motion is known by which they can be judged; contacts make jumps of their own."""
+    """Exclude suspicious samples until an estimated motion can judge them; with contacts, jumps are expected."""
     problem = work.problem
     if problem.model.contacts or problem.model.holding.contacts:
         return
@@ -51,7 +51,7 @@ def doubt_samples(work: Work) -> None:
 
 
 def revision(work: Work) -> Revise | None:
-    """Judges the suspects by a motion: gives the problem without those that are far off it; None if there are none."""
+    """Return a function that judges suspects by a motion: it gives the problem without those far off it, or None."""
     return None if work.whole is None else partial(_revised, work, work.whole)
 
 
@@ -73,8 +73,8 @@ def _judged(work: Work, whole: Problem, motion: Sequence[Trajectory], values: Va
 
 
 def judge_samples(work: Work) -> bool:
-    """Judge suspects that no search has judged on its way; True if a fit is due with other samples. One that did not
-    converge decides nothing: then all samples stay."""
+    """Judge suspicious samples that no search has judged; True if a fit with other samples is needed. If a fit did not
+    converge, all samples are kept."""
     found, whole = work.near if work.fit is None else work.fit.result, work.whole
     if whole is None or found is None or work.stopped:
         return False
@@ -131,7 +131,7 @@ def errors_of(
     found: Values,
     steps: slice = slice(None),
 ) -> Array:
-    """What the samples of a signal are off from the estimated motion, (N,), NaN where there is none or no motion. From
+    """Residuals of a signal's samples from the estimated motion, (N,), NaN without a sample or motion. From
     every other of its ``steps`` it differs by what long steps may not follow."""
     column = motion.signals.index(channel.signal)
     known = dict(problem.guess_on(recording.name)) | dict(found)
@@ -167,7 +167,7 @@ def _spline(t: Array, values: Array, at: Array) -> Array:
 
 
 class Judged(Protocol):
-    """Whatever has judged samples, as a Solution has."""
+    """Protocol of objects that contain a decision on samples, such as a Solution."""
 
     @property
     def outliers(self) -> Sequence[Outlier]:
@@ -175,8 +175,8 @@ class Judged(Protocol):
 
 
 def of_same_samples(problem: Problem, found: Judged | None = None) -> Problem:
-    """The problem on the samples that ``found`` kept, whatever is fitted: likelihoods of other samples do not compare.
-    Before a fit those go that stand out from their neighbours."""
+    """Problem with the samples that ``found`` kept, for any model: likelihoods of other samples are not comparable.
+    Before a fit, samples that stand out from their neighbours are removed."""
     if not any(map(drops_outliers, problem.observations)):
         return problem
     problem = unsaturated(problem)[0]
@@ -198,7 +198,7 @@ def _at(recording: Recording, outliers: Sequence[Outlier]) -> dict[str, Mask]:
 
 
 def with_outliers(problem: Problem, wrong: Wrong, found: Solution) -> Solution:
-    """Add a finding on removed outliers, and on those that robust losses barely count, to the result."""
+    """Add a finding on removed outliers, and on samples with small robust weights, to the result."""
     if any(map(is_robust, problem.channels)):
         none: Wrong = wrong or ({},) * len(problem.recordings)
         light = _all_far_off(problem, ({},) * len(none), found.trajectories, found.values)
@@ -240,6 +240,6 @@ def _told(named: Sequence[Outlier], problem: Problem, most: int = 6) -> Finding:
         fate = "left out" if own[0].left_out else "given little weight by its loss"
         parts.append(f"{counted(len(own), 'sample')} of {signal}{where} {fate}, at {', '.join(times)}{more} s")
     remedy = 'Declare blows as Contact or Impact; loss="linear" of a sensor keeps all of its samples.'
-    effect = f"Outliers, more than {OFF:g} noise standard deviations from the fit: {'; '.join(parts)}."
+    effect = f"Outliers are more than {OFF:g} noise standard deviations from the fit: {'; '.join(parts)}."
     advice = remedy if any(one.left_out for one in named) else ""
     return Finding("samples.outliers", tuple(counts), {"samples": counts}, effect, advice=advice)

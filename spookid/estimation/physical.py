@@ -23,7 +23,7 @@ from spookid.kernels.arrays import ROUNDING, Array
 from spookid.mechanics.body import Body
 from spookid.mechanics.holding import Freedom
 from spookid.mechanics.motor import Motor
-from spookid.parameter import Parameter, is_constant, own_name, parameters_in, substitute
+from spookid.parameter import Parameter, at_rest, is_constant, own_name, parameters_in, substitute
 from spookid.results.findings import SURE, Finding
 from spookid.results.result import Derived, Solution
 from spookid.results.trajectory import Trajectory
@@ -46,7 +46,7 @@ def physical_quantities(problem: Problem, result: Solution) -> dict[str, Derived
 
 
 def predicted_quantities(problem: Problem, known: Sensitivities) -> dict[str, Derived]:
-    """The same at the initial values of a problem, with the standard errors of a fit that is still to come."""
+    """Same quantities at the initial values of a problem, with the standard errors of a planned fit."""
     rows = list(_quantities(problem))
     return _at_values(rows, problem, problem.guess, known, {p.name for p in problem.free}) if rows else {}
 
@@ -58,7 +58,7 @@ def joint_quantities(problem: Problem, result: Solution, names: Sequence[str] = 
 
 
 def negative_findings(problem: Problem, result: Solution) -> Iterator[Finding]:
-    """One for each mass and each coefficient of a joint that is estimated to be negative by more than its error."""
+    """Warning for each mass and joint coefficient whose estimate is significantly negative."""
     masses = (_Row(f"{one.name} mass", "kg", one.mass) for one in problem.model.bodies if not is_constant(one.mass))
     every = {**joint_quantities(problem, result, _NOT_NEGATIVE), **_derived(masses, problem, result)}
     advice = "Give its parameters bounds or a prior; the model may have one term too many, or an input the wrong sign."
@@ -77,8 +77,8 @@ def negative_findings(problem: Problem, result: Solution) -> Iterator[Finding]:
 
 
 def base_quantities(problem: Problem, result: Solution) -> tuple[dict[str, Derived], list[Finding]]:
-    """The base parameters that any motion shows, by name, if such bodies are unknown, without single Parameters; those
-    of the recordings, with a finding, where loops close in few places."""
+    """Base parameters by name for any motion, if bodies are unknown, without single Parameters; for closed loops that
+    close in few poses, those of the recordings, with a finding."""
     if next(_quantities(problem), None) is None:
         return {}, []
     declared, limited = {p.name for p in problem.parameter_set.declared}, list[Finding]()
@@ -145,7 +145,7 @@ def _at_values(
     rows: Sequence[_Row], problem: Problem, at: Mapping[str, float], known: Sensitivities, free: Collection[str]
 ) -> dict[str, Derived]:
     """Values of formulas and their errors by the delta method; parameters that are not ``free`` are certain."""
-    all_of = ca.vertcat(*(row.formula for row in rows))
+    all_of = at_rest(ca.vertcat(*(row.formula for row in rows)))
     there = {symbol.element_hash() for symbol in ca.symvar(all_of)}
     symbols = [p for p in problem.parameters if p.element_hash() in there]
     x = ca.vertcat(*symbols)
@@ -184,7 +184,7 @@ _DOUBLE = np.where(np.equal(*_PRODUCTS), 1.0, 2.0)
 def inertia_findings(
     problem: Problem, values: Mapping[str, float], known: Sensitivities, motion: Sequence[Trajectory]
 ) -> Iterator[Finding]:
-    """One for each body whose principal moments violate the triangle inequality, or are not positive."""
+    """Warning for each body whose principal moments are not positive, or violate the triangle inequality."""
     found = [(body, *worst) for body in problem.model.bodies if (worst := _worst(problem, body, values)) is not None]
     energy = _energy(motion) if found else np.zeros((0, 0))
     for body, recording, (size, slope, moments) in found:
@@ -199,13 +199,13 @@ def inertia_findings(
 
 
 def mass_findings(problem: Problem, values: Mapping[str, float], gone: float = 1e-3) -> Iterator[Finding]:
-    """One for each body of whose mass less than a share of its initial value is left."""
+    """Warning for each body whose estimated mass is a tiny share of its initial value."""
     free = {p.name for p in problem.free}
     for body in problem.model.bodies:
         if not free.isdisjoint(p.name for p in parameters_in([body.mass], body.name)):
             guessed, found = (float(substitute(body.mass, of)[0]) for of in (problem.guess, values))
             if 0 <= found < gone * guessed:
-                what = f"the mass of body {body.name!r} is {found:.2g} kg, and its initial value is {guessed:.3g} kg"
+                what = f"body {body.name!r} has mass {found:.2g} kg, and its initial value is {guessed:.3g} kg"
                 cause = "The fit has most likely ended at another minimum than the true one."
                 advice, evidence = "Begin elsewhere, or give the mass a prior.", {"mass": found, "initial": guessed}
                 yield Finding("mass.vanished", (body.name,), evidence, f"A mass has vanished: {what}.", cause, advice)

@@ -19,6 +19,7 @@ from spookid.estimation.fit import Fit
 from spookid.estimation.fitting import Start
 from spookid.estimation.friction_width import with_estimated_widths
 from spookid.estimation.gaps import across, has_gaps, parts_of
+from spookid.estimation.noise_components import with_components
 from spookid.estimation.outliers import judge_samples, revision, with_outliers
 from spookid.estimation.starts import (
     asking_on_the_way,
@@ -188,6 +189,13 @@ STAGES = (
         "if they are no outliers",
     ),
     Stage(
+        "sensor noise",
+        "with samples weighted by the rate of the signal, or adjusted for heavy tails,",
+        lambda w: any(channel.is_adjusted for channel in w.problem.channels),
+        _on_fit(with_components),
+        "until the likelihood converges",
+    ),
+    Stage(
         "friction width",
         "with the widths of smooth friction as unknowns, then at what they are",
         lambda w: w.widths,
@@ -229,12 +237,12 @@ STAGES = (
 
 
 def lead(work: Work) -> Work:
-    """The work, with its motion and its noise found."""
+    """Work with preliminary estimates of its motion and noise."""
     return through(work, LEADING)
 
 
 def through(work: Work, stages: Sequence[Stage]) -> Work:
-    """The work, gone through these stages, until it is interrupted."""
+    """Work after given stages, unless it is interrupted."""
     for stage in stages:
         if work.stopped:
             break
@@ -245,7 +253,7 @@ def through(work: Work, stages: Sequence[Stage]) -> Work:
 
 
 def answered(work: Work, asked: Problem) -> Solution:
-    """The result of what was done, as it was asked."""
+    """Result of all stages, in the form that the user asked for."""
     assert work.fit is not None
     answer = work.answer or work.polished(work.fit).told()
     for remark in () if work.stopped else reversed(work.remarks):
@@ -259,7 +267,7 @@ def answered(work: Work, asked: Problem) -> Solution:
 
 @dataclass(frozen=True)
 class Plan(Tabular):
-    """What a solve will do, or has done."""
+    """Plan of a solve: its stages, and the fits that were made."""
 
     problem: str
     """Its name."""
@@ -274,11 +282,11 @@ class Plan(Tabular):
         return cls(work.problem.name, tuple(stage for stage in STAGES if stage.belongs(work)))
 
     def done(self, found: Solution) -> Plan:
-        """With the fits of a result."""
+        """Plan with the fits of a result."""
         return replace(self, fits=found.stages)
 
     def blocks(self) -> Sequence[Block]:
-        """The stages, and the fits that were made in them."""
+        """Table of the stages and of the fits made in them."""
         rows = [(one.name, " ".join(filter(None, [one.words, one.due]))) for one in self.stages]
         planned: list[Block] = [f"Plan of {self.problem}", Table(("stage", "what is fitted"), rows, left=(0, 1))]
         if not self.fits:

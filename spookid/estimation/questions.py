@@ -59,8 +59,8 @@ class _Supposition:
 
 
 def questions(problem: Problem) -> tuple[Finding, ...]:
-    """Findings that ask whether units, clocks and signs of a problem are meant, recording by recording; with contacts,
-    whose forces are not known, without suppositions on efforts."""
+    """Questions about units, clocks and signs of a problem, recording by recording; with contacts, whose forces are
+    unknown, efforts are not tested."""
     found, model = list(_given_twice(problem)), problem.model
     if not (problem.sample and problem.channels):
         return tuple(found)
@@ -83,8 +83,8 @@ def asking(
     solve: Callable[[Problem], Solution] | None,
     asked: Sequence[Finding] | None = None,
 ) -> Solution:
-    """A result whose findings ask, too: what has been ``asked`` before the fit, or what is asked now if the result is
-    in doubt, and what fits of similar problems from their initial values by ``solve`` show."""
+    """Result with questions: those ``asked`` before the fit, or asked now if the result is doubtful, and the results of
+    fits of similar problems by ``solve``."""
 
     def more() -> Sequence[Finding]:
         sure = result.status is Status.CONVERGED and not any(finding.doubts for finding in result.findings)
@@ -122,8 +122,8 @@ def _given_twice(problem: Problem) -> Iterator[Finding]:
         key = b"".join(one.tobytes() for one in signals)
         if key in seen:
             effect = (
-                f"Recordings {seen[key]!r} and {recording.name!r} hold the same samples. They would count twice, "
-                "and standard errors would be too small by √2."
+                f"Recordings {seen[key]!r} and {recording.name!r} contain the same samples. A fit of both would have "
+                "standard errors that are too small by a factor of √2."
             )
             yield _question("duplicate", [seen[key], recording.name], {}, effect, "Leave one out.")
         seen.setdefault(key, recording.name)
@@ -132,7 +132,7 @@ def _given_twice(problem: Problem) -> Iterator[Finding]:
                 same = names[i] != names[j] and np.array_equal(one, signals[j], equal_nan=True)
                 if same and np.nanmax(one) > np.nanmin(one):
                     said = (
-                        f"Signals {names[j]!r} and {names[i]!r} of recording {recording.name!r} hold the same samples."
+                        f"Signals {names[j]!r} and {names[i]!r} of recording {recording.name!r} have the same samples."
                     )
                     effect = f"{said} Does each have its own column?"
                     advice = "Leave one sensor out if both are one."
@@ -151,7 +151,7 @@ def _counts(problem: Problem, recording: Recording, least_values: int = 10) -> I
                 f"{channel.signal!r} of recording {recording.name!r} comes in whole numbers, "
                 f"{number(least)} to {number(most)} {unit}. Does it count ticks of an encoder, or is it in {other}?"
             )
-            advice = f"Convert it to {unit}, or give its sensor scale=, its reading per {unit}."
+            advice = f"Convert the signal to {unit}, or give its sensor scale=, the reading per {unit}."
             unit = "deg" if unit == "rad" else "mm"
             evidence = {"least": least, "most": most, "signals": [channel.signal], "unit": unit}
             yield _question("unit", [channel.signal, recording.name], evidence, effect, advice)
@@ -173,12 +173,12 @@ def _clock(problem: Problem, recording: Recording, balance: Balance | None) -> I
         duration = float(recording.t[-1] - recording.t[0])
         steps = f"{math.floor(duration / problem.step) + 1:,} steps of {number(problem.step)} s"
         effect = (
-            f"Recording {recording.name!r} has a sample each {number(interval)} s and lasts {number(duration)} s, "
-            f"{steps}. Is t in {unit}?"
+            f"Recording {recording.name!r} has a sample every {number(interval)} s and lasts {number(duration)} s, "
+            f"that is, {steps}. Are its times t in {unit}?"
         )
         evidence, advice = (
             {"interval": interval, "duration": duration, "unit": short},
-            f"Multiply t by {factor:g}: times must be in seconds.",
+            f"Multiply times t by {factor:g}: times must be in seconds.",
         )
         yield _question("clock", [recording.name], evidence, effect, advice)
         return
@@ -222,8 +222,8 @@ def _efforts(problem: Problem, recording: Recording, balance: Balance, clearly: 
     given = _mean_square(efforts.unexplained)
     if best is not None:
         effect = (
-            f"{said}the model does not explain {_percent(given)} {required}. It would be {_percent(least)} if "
-            f"{best.words}. Is this the case?"
+            f"{said}the model does not explain {_percent(given)} {required}. This share would be {_percent(least)} "
+            f"if {best.words}. Is this the case?"
         )
         evidence: dict[str, Any] = {"unexplained": math.sqrt(given), "unexplained_if_so": math.sqrt(least)}
         evidence |= {"signals": [*best.signals], "unit": best.unit} if best.unit else {}
@@ -324,7 +324,7 @@ def _gravities(problem: Problem, efforts: Efforts) -> Iterator[_Supposition]:
             def turned(other: Array = other) -> Efforts:
                 return replace(efforts, balance=Balance(problem.with_(model=replace(problem.model, gravity=other))))
 
-            yield _Supposition(f"gravity acted along the world's axis {name}", "Give Model(..., gravity=) so.", turned)
+            yield _Supposition(f"gravity acted along axis {name} of the world", "Give Model(..., gravity=) so.", turned)
 
 
 def _acts(recording: Recording, signal: str) -> bool:
@@ -349,9 +349,9 @@ def _lag(problem: Problem, recording: Recording, efforts: Efforts) -> Iterator[F
     names = dict.fromkeys(one.signal for one in inputs)
     way = "later" if lag.late > 0 else "earlier"
     effect = (
-        f"In recording {recording.name!r} the motion follows {', '.join(names)} about "
-        f"{number(1e3 * abs(lag.late), 2)} ± {number(1e3 * lag.error, 1)} ms {way} than their timestamps. Do inputs "
-        "and sensors share a clock?"
+        f"In recording {recording.name!r} the motion responds to {', '.join(names)} about "
+        f"{number(1e3 * abs(lag.late), 2)} ± {number(1e3 * lag.error, 1)} ms {way} than the timestamps imply. Do "
+        "inputs and sensors share a clock?"
     )
     advice = "Shift the timestamps, or give the motor delay=Parameter(...)."
     yield _question("clock", [*names], {"late": lag.late, "std_err": lag.error}, effect, advice)

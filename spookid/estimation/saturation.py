@@ -30,8 +30,8 @@ _SIDE = 9
 
 
 def saturated(t: Array, values: Array, bends: bool = False) -> Mask:
-    """True for samples (N,) at the end of the range. ``bends``: True for rates, which a force may bend at once, so that
-    only the noise criterion applies."""
+    """True for samples (N,) at the end of a sensor's range. ``bends``: True for rates, which a force may change
+    abruptly, so that only the noise criterion applies."""
     result, finite = np.zeros(len(values), dtype=np.bool_), np.isfinite(values)
     known, times, found = values[finite], t[finite], list[tuple[Mask, list[_Side]]]()
     for extreme, up in ((known.max(initial=-np.inf), 1.0), (known.min(initial=np.inf), -1.0)):
@@ -77,7 +77,7 @@ class _Side:
 
     @classmethod
     def of(cls, t: Array, below: Array, inside: int, places: Integers) -> _Side:
-        """Of samples that are ``below`` the extreme by so much."""
+        """Criterion for samples that are ``below`` the extreme value by an amount."""
         scaled = (t[places] - t[places[0]]) / (t[places[-1]] - t[places[0]])
         ahead = (t[inside] - t[places[0]]) / (t[places[-1]] - t[places[0]])
         inverse = np.linalg.pinv(np.vander(scaled, 3))
@@ -112,7 +112,7 @@ def _step(sides: Sequence[_Side]) -> float:
 
 
 def saturated_samples(problem: Problem, recording: Recording) -> Mapping[str, Mask]:
-    """Saturated samples by the name of their signal; a loss="linear" keeps all."""
+    """Saturated samples by signal name; sensors with loss="linear" keep all samples."""
     channels = [c for c in problem.channels if drops_outliers(c) and not c.sensor.either_sign]
     found = {
         c.signal: saturated(recording.t, recording.signal(c.signal), order(c, problem.model) > 0) for c in channels
@@ -121,7 +121,7 @@ def saturated_samples(problem: Problem, recording: Recording) -> Mapping[str, Ma
 
 
 def unsaturated(problem: Problem) -> tuple[Problem, tuple[Finding, ...]]:
-    """The problem without saturated samples, and a finding that names them."""
+    """Problem without saturated samples, and a finding that lists them."""
     found = [saturated_samples(problem, recording) for recording in problem.recordings]
     if not any(found):
         return problem, ()

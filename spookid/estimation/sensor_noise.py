@@ -30,12 +30,14 @@ _ONCE = math.log(20)
 
 @dataclass(frozen=True, eq=False)
 class Correlated:
-    """Correlation times that are more likely than white noise."""
+    """Correlation times of measurement noise that are more likely than white noise."""
 
     times: Mapping[str, float]
     """By signal [s]."""
     gain: float
     """Of the log-likelihood over white noise."""
+    counted: tuple[str, ...] = ()
+    """Signals of which rounding to counts is most of the noise."""
 
     @property
     def words(self) -> str:
@@ -48,18 +50,18 @@ class Correlated:
         """What a user should know."""
         evidence = {"correlation_times": dict(self.times), "log_likelihood": self.gain}
         several = "sensors" if len(self.times) > 1 else "the sensor"
-        listed = ", ".join(f"of {signal} over {1000 * tau:.3g} ms" for signal, tau in self.times.items())
-        effect = (
-            f"The measurement noise of {several} is correlated in time: {listed} (log-likelihood {self.gain:+.0f})."
-        )
+        listed = ", ".join(f"signal {signal} over {1000 * tau:.3g} ms" for signal, tau in self.times.items())
+        effect = f"The noise of {several} is autocorrelated: {listed} (log-likelihood {self.gain:+.0f})."
         least = min(self.times.values())
-        advice = f"Give the sensor correlation_time={least:.2g}, or a Parameter to estimate it."
-        return Finding("noise.correlated", tuple(self.times), evidence, effect, advice=advice)
+        advice = f"Give the sensor correlation_time={least:.2g}, or a Parameter to estimate this time."
+        cause = f"Rounding to counts is most of the noise of {', '.join(self.counted)}: it is correlated if a signal "
+        cause = f"{cause}moves by less than a count between samples." if self.counted else ""
+        return Finding("noise.correlated", tuple(self.times), evidence, effect, cause=cause, advice=advice)
 
 
 def correlated_noise(work: Work, white: Fit) -> tuple[Correlated | None, Fit]:
-    """Correlation times that make the data more likely than white noise of the same problem, if any do; and the fit
-    that was made to find them, or the one with white noise."""
+    """Correlation times that make the data more likely than white noise, if any do, and the fit that was made to find
+    them, or the fit with white noise."""
     problem, intervals = white.assembly.problem, dict(_candidates(white))
     if not intervals:
         return None, white
@@ -80,11 +82,12 @@ def correlated_noise(work: Work, white: Fit) -> tuple[Correlated | None, Fit]:
         tau = fit.result[sought[sensor].name]
         if tau.estimate**2 > SURE * dt * tau.std_err:  # errors by which the correlation, exp(−Δt/τ), is not zero
             times.update(dict.fromkeys(sensor.signals, tau.estimate))
-    return (Correlated(times, gain) if times else None), fit
+    rounded = {n.names[0] for n in white.result.noise if n.kind == "sensor" and n.resolution**2 / 12 > n.std**2 / 2}
+    return (Correlated(times, gain, tuple(name for name in times if name in rounded)) if times else None), fit
 
 
 def with_correlation(problem: Problem, times: Mapping[str, float]) -> Problem:
-    """The problem with sensors whose noise is correlated over these times, by signal [s]."""
+    """Problem with sensors whose noise has these correlation times, by signal [s]."""
     if not times:
         return problem
     sensors = [
@@ -97,7 +100,7 @@ def _candidates(fit: Fit) -> Iterable[tuple[Sensor, float]]:
     """Sensors whose noise is estimated and taken for white, and the usual interval between their samples [s]."""
     problem, sampled = fit.assembly.problem, fit.assembly.sampled
     for i, channel in enumerate(problem.channels):
-        plain = channel.index == 0 and channel.sigma is None and not is_correlated(channel)
+        plain = channel.index == 0 and channel.sigma is None and not (is_correlated(channel) or channel.is_adjusted)
         dt = interval([one.samples[i] for one in sampled])
         if plain and math.isfinite(dt) and order(channel, problem.model) < 2:
             yield channel.sensor, dt

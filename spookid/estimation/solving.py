@@ -18,6 +18,7 @@ from spookid.data.recording import RecordingFiles
 from spookid.errors import ProblemError, shown
 from spookid.estimation import continuation
 from spookid.estimation.friction_width import at_widths, estimates_widths, widths_of
+from spookid.estimation.noise_components import check_components
 from spookid.estimation.outliers import doubt_samples
 from spookid.estimation.physical import base_quantities, joint_quantities, negative_findings, physical_quantities
 from spookid.estimation.plan import STAGES, Plan, through
@@ -47,8 +48,8 @@ def solve(
     warm_start: Solution | None = None,
     hold: bool = False,
 ) -> Solution:
-    """Estimate states and parameters by the stages of a plan, which count as one solve; ``hold`` keeps the noise of the
-    warm start. See ``Problem.solve``."""
+    """Estimate states and parameters by the stages of a plan, as one solve; ``hold`` keeps the noise of the warm start.
+    See ``Problem.solve``."""
     began = time.perf_counter()
     work = begun(problem, backend, options, callback, warm_start, hold)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # solvers look at numbers themselves, and tell
@@ -64,7 +65,7 @@ def solve(
 
 
 def planned(problem: Problem, backend: str = "lm", options: Mapping[str, Any] = MappingProxyType({})) -> Plan:
-    """What a solve from the initial values will do; it refuses what ``solve`` refuses."""
+    """Stages of a solve from the initial values; raises the errors of ``solve``."""
     return Plan.of(begun(problem, backend, options))
 
 
@@ -76,7 +77,7 @@ def begun(
     warm_start: Solution | None = None,
     hold: bool = False,
 ) -> Work:
-    """A solve that has been asked for, with samples that are suspected left out for the time being."""
+    """Work of a new solve, without suspicious samples for the time being."""
     if isinstance(problem.recordings, RecordingFiles):  # as one piece
         problem = problem.with_(recordings=tuple(problem.recordings))
     if warm_start is not None and not isinstance(warm_start, Solution):
@@ -85,6 +86,7 @@ def begun(
     _check_law(problem, solver)
     if continuation.is_staged(problem, solver):
         check_stepper(problem)
+    check_components(problem, continuation.is_staged(problem, solver))
     problem, saturation = unsaturated(problem)
     if problem.dynamics == "weight":
         problem = problem.with_(stepper=problem.stepper.conditioned(problem.model, problem.step, problem.guess_on()))
@@ -102,7 +104,7 @@ def begun(
 
 
 def answered(problem: Problem, result: Solution, backend: str, options: Mapping[str, Any], began: float) -> Solution:
-    """A result as users get it: with the time from ``began`` on, and findings that ask where it is in doubt."""
+    """Final result for the user: with the total time since ``began``, and questions if it is doubtful."""
     loading = time.perf_counter() - began - result.timing.total
     times = replace(result.times, other=result.times.other + max(loading, 0.0))
 
@@ -113,7 +115,7 @@ def answered(problem: Problem, result: Solution, backend: str, options: Mapping[
 def solve_whole(
     problem: Problem, backend: str, options: Mapping[str, Any], callback: Callback | None = None
 ) -> Solution:
-    """As ``solve``, from the initial values; a KeyboardInterrupt if it is interrupted."""
+    """Solve from the initial values, like ``solve``; raises KeyboardInterrupt if interrupted."""
     result = solve(problem, backend, options, callback)
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
@@ -121,7 +123,7 @@ def solve_whole(
 
 
 def of_bodies(problem: Problem, result: Solution, clock: Clock) -> dict[str, Lazy[Any]]:
-    """What estimates mean for bodies and joints, and a finding if combinations are not those of any motion."""
+    """Physical quantities of bodies and joints, with a finding if combinations are valid for the recordings only."""
     base = Lazy(lambda: base_quantities(problem, result), clock)
     found: dict[str, Lazy[Any]] = {
         "physical": Lazy(lambda: physical_quantities(problem, result), clock),

@@ -48,8 +48,8 @@ def free_delays(problem: Problem) -> list[str]:
 
 
 def with_delays_at_rest(work: Work, found: Fit, still: float = 1e-3) -> Fit:
-    """The last of fits, each around the delays of the one before, until they stand still to a share of a step, so that
-    an input is off by its square; the best one where they move on, since samples change their step."""
+    """Last of several fits, each linearized at the delays of the one before, until delays change by a small share of a
+    step; the best one if they do not converge, because samples change their step."""
     names, before, best = free_delays(found.assembly.problem), math.inf, found
     while names:
         values, around = {name: found.values[name] for name in names}, found.assembly.problem
@@ -70,8 +70,8 @@ def with_delays_at_rest(work: Work, found: Fit, still: float = 1e-3) -> Fit:
 
 
 def with_impacts_at_rest(work: Work, found: Fit, still: float = 0.01) -> Fit:
-    """A fit carried on around the times of impacts that it has found, until they stand still to a share of a step;
-    times that do not come to rest are a matter of ``schedule_findings``."""
+    """Fit repeated at the impact times that it has found, until they change by a small share of a step;
+    ``schedule_findings`` report times that do not converge."""
     before = math.inf
     while any(isinstance(contact, Impact) for contact in found.assembly.problem.model.holding.contacts):
         assembly, moved = retimed(found.assembly, found.point)
@@ -83,7 +83,7 @@ def with_impacts_at_rest(work: Work, found: Fit, still: float = 0.01) -> Fit:
 
 
 def with_explained_motion(work: Work, first: Fit) -> Fit:
-    """The fit, or one that leaves less to noise if that is more likely."""
+    """Fit, or another fit with less process noise if it is more likely."""
     if first.likelihood is None or first.outcome.status is not Status.CONVERGED:
         return first
     if misread(work, first):
@@ -144,14 +144,14 @@ _SPEEDS = (0.03, 0.1, 0.3, 1.0)
 
 
 def continuous_laws(problem: Problem) -> list[tuple[Joint, ContinuousFriction]]:
-    """Continuous friction, and the joints that have it."""
+    """Continuous friction laws, and the joints that have them."""
     return [
         (joint, load) for joint in problem.model.joints for load in joint.loads if isinstance(load, ContinuousFriction)
     ]
 
 
 def with_better_friction(work: Work, first: Fit) -> Fit:
-    """The fit, or one from other values of continuous friction if that is more likely."""
+    """Fit, or another fit from other initial values of continuous friction if it is more likely."""
     model = first.assembly.problem.model
     laws = continuous_laws(first.assembly.problem)
     if not laws or first.likelihood is None or first.outcome.status is Status.INTERRUPTED:
@@ -185,7 +185,7 @@ def _regressed(
     lower, upper, guess = np.array([(p.lower, p.upper, problem.guess[p.name]) for p in own]).T
 
     def disturbing(those: Array) -> Array:
-        """Process noise, over the noise that the fit found."""
+        """Process noise divided by the noise standard deviations of the fit."""
         parameters = at.copy()
         parameters[places] = those
         chains = transcription.residuals(replace(first.point, parameters=parameters))
@@ -197,7 +197,7 @@ def _regressed(
         return found if np.isfinite(found) else np.inf
 
     def least(start: Array, moving: Mask, most: int) -> Array:
-        """Values in their bounds at which squares are least, found from a start by moving some of them."""
+        """Parameters within bounds with least squares, found from a start by moving some of them."""
         if not moving.any() or not np.isfinite(squares(start)):
             return start
 

@@ -65,7 +65,7 @@ def influence(
 
 
 def of_elsewhere(assembly: Assembly, step_error: Array) -> Influence:
-    """Of estimates whose linearization is not at hand, all NaN but for the discretization bias, (n_p,)."""
+    """Estimates without a linearization, with NaN except for the discretization bias, (n_p,)."""
     n, sensors = len(assembly.transcription.names), len(assembly.problem.channels)
     count, names = len(assembly.sampled), _fixed(assembly)
     return Influence(
@@ -182,7 +182,7 @@ def step_slopes(assembly: Assembly, point: Point, condensed: Condensed, least: i
 
 
 def step_error_findings(assembly: Assembly, point: Point, known: Sensitivities, errors: Array) -> list[Finding]:
-    """Estimates that the time step puts farther off, (n_p,), than their standard errors say."""
+    """Warning about estimates whose discretization bias, (n_p,), exceeds their standard errors."""
     if np.all(np.isnan(errors)) and any(p.name in assembly.problem.delays for p in assembly.problem.free):
         return [_of_delays(assembly.problem)]
     notable = np.flatnonzero(np.abs(errors) > known.standard_errors)
@@ -200,9 +200,9 @@ def step_error_findings(assembly: Assembly, point: Point, known: Sensitivities, 
     finer = "a smaller one" if order > 1 else "a smaller one or the stepper Variational()"
     evidence = {name: {"step_error": size, "std_err": error} for name, (size, error) in off.items()}
     effect = (
-        f"The time step of {assembly.problem.step:g} s makes {' and '.join(sides)}, to leading "
-        f"order{', a rough guide here' if rough else ''}. Standard errors do not include this bias; brackets give it "
-        "in standard errors."
+        f"The time step of {assembly.problem.step:g} s makes estimates {' and '.join(sides)}, to leading "
+        f"order{', a rough guide here' if rough else ''}. Standard errors do not include this bias; the numbers in "
+        "brackets are the bias in standard errors."
     )
     advice = f"Take {finer}; `spookid audit` compares three."
     return [Finding("step.error", tuple(off), evidence, effect, advice=advice)]
@@ -212,8 +212,7 @@ def _of_delays(problem: Problem) -> Finding:
     """Estimates of which it is not known by how much the step puts them off."""
     first = ": a delay by up to half a step" if problem.scheme.order == 1 else ""
     delays = tuple(p.name for p in problem.free if p.name in problem.delays)
-    what = f"causes a bias that cannot be predicted when a delay is a parameter{first}."
-    effect = f"The time step of {problem.step:g} s {what}"
+    effect = f"If a delay is a parameter, the bias by the time step of {problem.step:g} s is unpredictable{first}."
     advice = "Take Variational() with the noise estimated, which takes the step off, or compare with half the step."
     return Finding("step.error", delays, {"step": problem.step}, effect, advice=advice)
 
@@ -228,8 +227,8 @@ class _Residuals:
         self._doubling = [np.array([1 + ca.is_equal(one, step) for one in symbols]) for symbols in shared]
 
     def missed(self, recording: int, coarse: Array) -> Array:
-        """d at every step of a recording, (count, rows), for unknowns every other of which belongs to the motion in
-        steps of 2h."""
+        """Correction d at each step of a recording, (count, rows), from unknowns of which every other belongs to steps
+        of 2h."""
         (*states, data), numbers = self._assembly.transcription.arguments(self._factor, recording, self._point)
         double = [contiguous(twice * own) for twice, own in zip(self._doubling, numbers, strict=True)]
         single = self._at(states, data, numbers)

@@ -35,17 +35,17 @@ MOST = 0.1
 
 
 def drops_outliers(one: Sensor | Channel) -> bool:
-    """True if samples that are plainly wrong are left out of a fit."""
+    """True if obvious outliers of the sensor are excluded from a fit."""
     return one.loss == "auto"
 
 
 def is_robust(one: Sensor | Channel) -> bool:
-    """True if its loss leaves samples that are far off alone."""
+    """True if the sensor's loss reduces the weight of outliers."""
     return robust(one.loss) is not None
 
 
 def suspects(problem: Problem, recording: Recording) -> dict[str, Mask]:
-    """Samples of positions that stand out from their neighbours."""
+    """Position samples that stand out from their neighbours."""
     found = {}
     for channel in problem.channels:
         if drops_outliers(channel) and not channel.sensor.either_sign and order(channel, problem.model) == 0:
@@ -60,8 +60,8 @@ def suspects(problem: Problem, recording: Recording) -> dict[str, Mask]:
 
 
 def standing_out(t: Array, values: Array, period: float | None) -> Mask:
-    """Samples (N,) that are farther than others from where the two before and the two behind put them, by the median of
-    lines through any two of these; the farthest of five neighbours, and none beside a gap, where motion is no jump."""
+    """Samples (N,) that are farther than others from the prediction by two samples before and two after, the median of
+    lines through any two of these; only the farthest of five neighbours, and none next to a gap."""
     result, finite = np.zeros(len(values), dtype=np.bool_), np.isfinite(values)
     if np.count_nonzero(finite) < _AROUND:
         return result
@@ -179,14 +179,14 @@ def without(recording: Recording, wrong: Mapping[str, Mask]) -> Recording:
 
 
 def without_suspects(problem: Problem, recording: Recording) -> tuple[Recording, int]:
-    """A recording without suspects, and how many these are: what can be known before a fit."""
+    """Recording without suspicious samples, and their number, before a fit."""
     masks = suspects(problem, recording)
     count = sum(int(np.count_nonzero(mask)) for mask in masks.values())
     return (without(recording, masks) if count else recording), count
 
 
 def without_outliers(problem: Problem) -> Problem:
-    """The problem with linear losses and without samples that stand out; itself if all its losses are linear."""
+    """Problem with linear losses and without samples that stand out; unchanged if all its losses are linear."""
     robust = [channel for channel in problem.channels if is_robust(channel)]
     if not robust:
         return problem
@@ -211,13 +211,13 @@ def _without_far(values: Array, period: float | None) -> Array:
 
 
 def leading(problem: Problem) -> Problem:
-    """The problem as fits that lead to others take it: with its step as it is, and its estimator where it is chosen."""
+    """Problem for preliminary fits: with its own step, and with the estimator that is chosen."""
     estimator = "hard" if problem.is_hard else "noise"
     return problem.with_(step=problem.step, step_correction=False, estimator=estimator)
 
 
 def trial(problem: Problem, sensors: Sequence[Sensor], **changes: Any) -> Problem:
-    """The problem with other sensors, to see whether the model explains the data with them."""
+    """Problem with other sensors, to test if the model explains the data with them."""
     return problem.with_(observations=sensors, step=problem.step, step_correction=False, **changes)
 
 
@@ -230,12 +230,12 @@ def varied(sensor: Sensor, **changes: Any) -> Sensor:
 
 
 def spread(values: Array) -> Array:
-    """Standard deviations of normal noise with the medians of the sizes of columns (N, ...)."""
+    """Standard deviations of normal noise, from the medians of absolute values in columns (N, ...)."""
     return np.asarray(np.median(np.abs(values), axis=0)) / 0.6745
 
 
 def runs(places: Integers, gap: int = 1) -> list[tuple[int, int]]:
-    """First and last of ascending whole numbers (n,) that follow one another by no more than a gap."""
+    """First and last of groups of ascending whole numbers (n,), split at larger gaps."""
     ends = np.flatnonzero(np.diff(places) > gap)
     first, last = places[np.append(0, ends + 1)] if len(places) else places, places[np.append(ends, -1)[: len(places)]]
     return list(zip(first.tolist(), last.tolist(), strict=True))

@@ -34,7 +34,7 @@ from spookid.transcription.transcription import Point
 def tensions(
     assembly: Assembly, point: Point, known: Identifiability, normaliser: Array | None
 ) -> Mapping[str, ConstraintTension]:
-    """Of each row, by its title; the normaliser adds the logarithms in −2 log L to g, (n_p,)."""
+    """Test of each constraint equation, by title; the normalizer adds the logarithms in −2 log L to g, (n_p,)."""
     problem, constraints = assembly.transcription, assembly.transcription.constraints
     if constraints is None:
         return {}
@@ -99,7 +99,7 @@ def contradicted(found: Mapping[str, ConstraintTension]) -> list[Finding]:
 
 
 def held_findings(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> list[Finding]:
-    """One that says what holds the cost where a fit has stopped, and what to do about it; none if it is not finite."""
+    """Note on the largest contributions to the cost where a fit stopped, with advice; none if not finite."""
     with np.errstate(all="ignore"):
         residuals = assembly.transcription.residuals(point)
         costs = [_costs(assembly, chain) for chain in residuals]
@@ -108,7 +108,7 @@ def held_findings(assembly: Assembly, point: Point, motion: Sequence[Trajectory]
         open_joint = list(_open_joint(assembly, point, motion))
         rows = _broken_row(assembly, residuals, (Group.RESIDUAL,) if open_joint else tuple(Group))
         parts = [*open_joint, *rows, *_largest(assembly, costs), *_at_bounds(assembly, point)]
-    effect = f"Largest parts of the cost where the fit stopped: {'; '.join(parts)}."
+    effect = f"Largest contributions to the cost when the fit stopped: {'; '.join(parts)}."
     evidence = {
         chain.name: sum(cost.values()) for chain, cost in zip(assembly.transcription.chains, costs, strict=True)
     }
@@ -133,8 +133,8 @@ def _largest(assembly: Assembly, costs: Sequence[dict[str, float]], large: float
     most = f"{100 * square / max(totals[worst], 1e-300):.0f} % of {{}} is {name!r}"
     if len(chains) > 1 and share > large * fair:
         yield (
-            f"recording {chains[worst].name!r} has {100 * share:.0f} % of the cost with {100 * fair:.0f} % of the "
-            f"steps, and {most.format('that')}: fit it alone, look at its residuals, or leave it out"
+            f"recording {chains[worst].name!r} has {100 * share:.0f} % of the cost with {100 * fair:.0f} % of the time "
+            f"steps, and {most.format('this cost')}: fit this recording alone, look at its residuals, or remove it"
         )
     elif square > 0:
         yield f"{most.format('the cost')}: look at its residuals in `spookid report`, and whether its sigma is right"
@@ -178,7 +178,7 @@ def _broken_row(
         off, c, factor, i = worst
         yield (
             f"the constraint {problem.provenance(c, factor, i)} ({factor.name}) is violated by {off:.2g}: remove "
-            "the contradicting constraint, or give this one a sigma"
+            "the contradicting constraint, or give this constraint a sigma"
         )
 
 

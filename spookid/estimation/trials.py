@@ -36,7 +36,7 @@ NOT_WHITE = {"residuals.autocorrelated", "residuals.no-effect"}
 
 
 def given_noise_findings(problem: Problem, result: Solution, solve: Solve, factor: float = 1.25) -> Iterator[Finding]:
-    """One that names the sensors whose sigma is off by more than a factor, if the model explains them with another."""
+    """Warning about sensors whose given sigma is wrong by a large factor, if another sigma explains the data."""
     off = refuted(problem, result)
     if not off or result.status is Status.INTERRUPTED:
         return
@@ -60,8 +60,8 @@ def given_noise_findings(problem: Problem, result: Solution, solve: Solve, facto
 
 
 def refuted(problem: Problem, result: Solution) -> set[str]:
-    """Signals whose given sigma is wrong by the gradient of the likelihood; quaternions are not tested, because their
-    components are not independent."""
+    """Signals whose given sigma the likelihood's gradient rejects; quaternions are not tested, because their components
+    are not independent."""
     bound = {channel.signal for channel in problem.channels if channel.sensor.either_sign}
     given = [one for one in result.noise if one.kind == "sensor" and one.given and one.names[0] not in bound]
     return {one.names[0] for one in given if abs(one.score) > limit(len(given))}
@@ -77,7 +77,7 @@ class _Trial:
     parameter: Parameter
 
     def words(self, size: float) -> str:
-        """Of what it is found to be."""
+        """Text of the delay or offset that was found."""
         if self.argument == "delay":
             late = "late" if size > 0 else "early"
             return f"{self.channel.signal} is {quantity(1e3 * abs(size), 'ms', 2)} {late}"
@@ -85,8 +85,8 @@ class _Trial:
 
 
 def instrument_findings(problem: Problem, result: Solution, solve: Solve) -> Iterator[Finding]:
-    """One that names sensors which lag or are off, if the model explains the motion with these; asked where forces do
-    not, where no minimum was found, or where residuals are no noise and no parameter is identified."""
+    """Warning about sensors with delays or offsets, if the model explains the motion with these; only if forces were
+    not tested, no minimum was found, or residuals are not noise and no parameter is identified."""
     codes = {finding.code for finding in result.findings}
     doubted = _UNEXPLAINED in codes or (codes & NOT_WHITE and not is_known(result))
     if result.status is Status.INTERRUPTED or (result.status is Status.CONVERGED and not doubted):
@@ -103,9 +103,9 @@ def instrument_findings(problem: Problem, result: Solution, solve: Solve) -> Ite
         for one, size in told:
             evidence[one.channel.signal][one.argument] = size
         words = ", ".join(one.words(size) for one, size in told)
-        effect = f"With a delay and an offset for each sensor the model fits the data: {words}."
+        effect = f"The model fits the data if each sensor has a delay and an offset: {words}."
         cause = "Do these sensors share a clock, and is zero where the model has it?"
-        advice = f"Give the sensors {arguments}, or correct the recording."
+        advice = f"Give these sensors the arguments {arguments}, or correct the recording."
         yield Finding("sensors.late-or-off", tuple(evidence), evidence, effect, cause, advice)
 
 
@@ -128,7 +128,7 @@ def _clear(trials: list[_Trial], found: Solution) -> list[tuple[_Trial, float]]:
 
 
 def is_known(result: Solution) -> bool:
-    """True if some free parameter is known to be far from zero."""
+    """True if some free parameter is significantly different from zero."""
     return any(OFF * one.std_err < abs(one.estimate) for one in result.parameters.values() if not one.fixed)
 
 

@@ -36,7 +36,7 @@ _MISDECLARED = 0.3
 
 @dataclass(frozen=True)
 class Speed:
-    """Of a joint's coordinate, root mean squares."""
+    """Typical speed of a joint coordinate: rms of the rate and of its changes, and span of the displacement."""
 
     rate: float
     """[rad/s or m/s]."""
@@ -99,8 +99,7 @@ def alternatives(
     states: States | None,
     efforts: Mapping[str, float],
 ) -> tuple[Alternative, ...]:
-    """What each variation would do to the whitened residuals, with typical rates of coordinates and efforts along them
-    by their labels."""
+    """Change of the whitened residuals by each variation of the model, for typical rates and efforts by label."""
     problem = assembly.problem
     # Where joints are rows, and not coordinates, a length moves what they leave free as well.
     plain = states if states is not None and states.plain else None
@@ -226,7 +225,7 @@ class _Varied:
         )
 
     def of_factor(self, factor: Factor, assembly: Assembly) -> _Variation | None:
-        """What the amounts do to a factor where all of them are nothing; None if it has none of them."""
+        """Derivatives of a factor by the variations' amounts at zero; None if it contains none of them."""
         symbols = ca.vertcat(*self._symbols)
         slopes = ca.jacobian(assembly.problem.parameter_set.written(factor).residual, symbols)
         if not slopes.nnz():
@@ -248,9 +247,9 @@ class _Varied:
 
     def _measured(self, body: Body) -> tuple[Body, ca.SX]:
         """A body that is heavier and more inert, and by how much its joints are farther from its centre of mass."""
-        stretch = self._amount(f"the length of {body.name} is off by about {{}}?")
-        mass = body.mass * (1 + self._amount(f"the mass of {body.name} is off by about {{}}?"))
-        inertia = body.inertia * (1 + self._amount(f"the inertia of {body.name} is off by about {{}}?"))
+        stretch = self._amount(f"the length of body {body.name} is off by about {{}}?")
+        mass = body.mass * (1 + self._amount(f"the mass of body {body.name} is off by about {{}}?"))
+        inertia = body.inertia * (1 + self._amount(f"the inertia of body {body.name} is off by about {{}}?"))
         return replace(body, mass=mass, inertia=inertia), stretch
 
     def _rubbing(self, joint: Joint, speeds: Mapping[str, Speed]) -> Joint:
@@ -267,7 +266,7 @@ class _Varied:
             cause: str = "",
             where: Sequence[Speed | None] = typical,
         ) -> ca.SX:
-            """``size``: typical factor of the coefficient in the effort."""
+            """Amounts of the variation; ``size``: typical factor of the coefficient in the effort."""
             more = (self._lacks(joint, i, law, what, unit, size(s), cause) if s else 0 for i, s in enumerate(where))
             return getattr(joint, law) + ca.vertcat(*more)
 

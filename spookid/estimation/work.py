@@ -27,13 +27,13 @@ Solver = LevenbergMarquardt | Ipopt
 
 
 def holds_pairs(solver: Solver) -> bool:
-    """True of a solver that holds inequalities and complementarity pairs, and finds no noise."""
+    """True for a solver that supports inequalities and complementarity pairs, but does not estimate noise."""
     return isinstance(solver, Ipopt)
 
 
 @dataclass(eq=False)
 class Work:
-    """The state of a solve between two stages of its plan."""
+    """State of a solve between two stages of its plan."""
 
     problem: Problem
     """As it is fitted from now on: without samples that are left out, around the delays that were found."""
@@ -79,23 +79,23 @@ class Work:
 
     @property
     def begins(self) -> bool:
-        """True for a solve from the initial values."""
+        """True for a solve from the initial values, without a warm start."""
         return self.near is None and not self.hold
 
     @property
     def stopped(self) -> bool:
-        """True once it has been interrupted."""
+        """True if the solve has been interrupted."""
         return self.fit is not None and self.fit.result.status is Status.INTERRUPTED
 
     @property
     def leader(self) -> LevenbergMarquardt:
-        """The solver of fits that lead to the answer: Levenberg–Marquardt, which finds the noise, too."""
+        """Solver of preliminary fits: Levenberg–Marquardt, which also estimates the noise."""
         most = self.solver.max_iterations
         return self.solver if isinstance(self.solver, LevenbergMarquardt) else LevenbergMarquardt(max_iterations=most)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """What is fitted inside belongs to this stage of the plan."""
+        """Context in which fits are recorded under this stage of the plan."""
         before, self._stage = self._stage, name
         try:
             yield
@@ -103,8 +103,8 @@ class Work:
             self._stage = before
 
     def run(self, problem: Problem, start: Start, after: Fit | None = None, solver: Solver | None = None) -> Fit:
-        """One fit, by default with the solver that was asked for, or ``leader`` where noise is to be found; it counts
-        iterations on after another one and has the history and the times of both."""
+        """Run one fit, by default with the requested solver, or by ``leader`` if noise is estimated; its iterations
+        continue those of another fit, whose history and times it includes."""
         began, iterations = time.perf_counter(), self.done if after is None else after.result.iterations
         if solver is None:
             solver = self.leader if problem.estimates_noise and start.noise is None else self.solver
@@ -130,7 +130,7 @@ class Work:
         return max(same, key=likeness, default=None)
 
     def finished(self, near: Fit) -> Fit:
-        """The end of a fit that has ended near its maximum; it counts as the same fit."""
+        """Continue a fit that ended near its maximum; it counts as the same fit."""
         began, made = time.perf_counter(), finished(near)
         place = next((i for i, one in enumerate(self._ends) if one is near.outcome), None)
         if made is not near and place is not None:
@@ -141,7 +141,7 @@ class Work:
         return made
 
     def polished(self, made: Fit, held: Mapping[str, float] = MappingProxyType({})) -> Fit:
-        """A fit whose noise Levenberg–Marquardt has found, ended by IPOPT if that is asked for and not done yet."""
+        """Fit with noise from Levenberg–Marquardt, refined by IPOPT if requested and not done yet."""
         searched = made.outcome.status is not Status.CONVERGED or made.result.normaliser is not None
         if not (holds_pairs(self.solver) and self.problem.estimates_noise and searched):
             return made
@@ -152,19 +152,19 @@ class Work:
         return with_likelihood(made, self.run(made.assembly.problem, start, made), self.hold)
 
     def beside(self, problem: Problem, found: Solution | None = None) -> Work:
-        """Work on another problem, from a fit of it; its fits are counted here."""
+        """Work on another problem, starting from a fit of it; its fits are counted here."""
         own = Work(problem, self.solver, self.callback, found=found, records=self.records)
         own._known, own._ends, own._stage = self._known, self._ends, self._stage
         return own
 
 
 def as_begun(problem: Problem) -> Problem:
-    """The problem at its own initial values: those of the user have had their turn."""
+    """Problem with its declared initial values, after those of the user were used."""
     return problem.with_(initial={name: value for name, value in problem.initial.items() if name in problem.fixed})
 
 
 def asked_from(problem: Problem, found: Solution) -> Solution:
-    """A result with the initial values of the problem, as it was asked."""
+    """Result with the initial values of the problem that the user asked for."""
     guess = problem.guess
     return found.changed(parameters={name: e.changed(initial=guess[name]) for name, e in found.parameters.items()})
 

@@ -70,7 +70,7 @@ def forward_dynamics(
     noise: Sigmas | None = None,
     more: Iterable[GraphFactor] = (),
 ) -> Graph:
-    """Graph of the forward dynamics: the motion from a given first state (Figures 2 and 3)::
+    """Build the factor graph of the forward dynamics: the motion from a given first state (Figures 2 and 3)::
 
         graph = forward_dynamics(system, 1e-3, q0)
         found = graph.solve(5001, start=simulated(system, 1e-3, 5001, q0))
@@ -117,7 +117,7 @@ def inverse_dynamics(
     noise: Sigmas = TIGHT,
     more: Iterable[GraphFactor] = (),
 ) -> Graph:
-    """Graph of the inverse dynamics: the efforts along ``system.actuation`` for a given motion (Figure 4)::
+    """Build the graph of the inverse dynamics: efforts along ``system.actuation`` for a given motion (Figure 4)::
 
         graph = inverse_dynamics(system, 1e-3, ["reference"])
         found = graph.solve(10001, {"reference": theta}, start={"q": q0}, stages=STAGES)
@@ -158,7 +158,7 @@ def _reference(system: System, reference: Any, what: str) -> tuple[str, ...]:
     own = _independent(system)
     fits = isinstance(names, Sequence) and len(names) == len(own)
     if not (fits and all(isinstance(name, str) and name for name in names)):
-        remedy = f"give the name of a signal for each of {', '.join(own)}"
+        remedy = f"give one signal name for each coordinate {', '.join(own)}"
         raise ProblemError(f"{what}: reference is {shown(reference)}; {remedy}")
     return tuple(names)
 

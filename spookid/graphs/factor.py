@@ -42,7 +42,7 @@ MEANING = {
 
 @dataclass(frozen=True, eq=False)
 class Variables:
-    """Variables of each step in a graph of a mechanism."""
+    """Names and sizes of the variables of each step in a factor graph."""
 
     system: System
     names: tuple[str, ...]  # in the order of ``MEANING``
@@ -85,7 +85,7 @@ class Variables:
         return dict(zip(self.names, split(x, [self.space(name).ambient for name in self.names]), strict=True))
 
     def read(self, states: Array) -> dict[str, Array]:
-        """Split the variables of all steps, (N, ambient), by name into (N, its coordinates) each."""
+        """Split the variables of all steps, (N, ambient), by name, into (N, size of the variable) each."""
         return {name: states[:, self.coordinates(name)] for name in self.names}
 
     def written(self, values: Mapping[str, Array]) -> Array:
@@ -94,7 +94,7 @@ class Variables:
 
 
 def independent(system: System, q: ca.SX) -> ca.SX:
-    """Indices of the independent coordinates, (f,)."""
+    """Indices of the independent coordinates among all coordinates, (f,)."""
     chosen: ca.SX = q[[system.manifold.coordinate(column) for column in system.independent]]
     return chosen
 
@@ -104,7 +104,7 @@ Coordinates = Literal["dependent", "independent"]
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """Variables, signals and time step that a factor sees at step k."""
+    """Variables, signals and time step at step k, as arguments of a factor."""
 
     variables: Variables
     step: ca.SX
@@ -121,7 +121,7 @@ class Window:
 
     @property
     def after(self) -> Mapping[str, ca.SX]:
-        """Variables of step k + 1."""
+        """Variables of the following step k + 1."""
         return self.steps[1]
 
     @property
@@ -137,7 +137,7 @@ class Window:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GraphFactor(metaclass=Checked):
-    """Factor of a graph: a residual e of some variables with cost |e/sigma|², or with sigma 0 an equality constraint.
+    """Factor of a graph: a residual e of some variables with cost |e/sigma|², or an equality constraint if sigma is 0.
 
     Args:
         sigma: standard deviation of the error, in its unit: one number, or one for each row; 0 for a constraint.
@@ -177,7 +177,7 @@ class GraphFactor(metaclass=Checked):
 
     @property
     def what(self) -> str:
-        """File and line of the declaration and the kind of object, for messages."""
+        """File and line of the declaration and the kind of factor, for messages."""
         return f"{self.place}: {type(self).__name__}"
 
     @property
@@ -186,12 +186,12 @@ class GraphFactor(metaclass=Checked):
         """Names of the variables that the factor connects."""
 
     def signals(self, system: System) -> tuple[str, ...]:
-        """Names of the signals that the factor uses at its step."""
+        """Names of the signals that the factor uses at each step."""
         return ()
 
     @abstractmethod
     def labels(self, variables: Variables) -> tuple[str, ...]:
-        """A name for each component of the error."""
+        """Name of each component of the residual."""
 
     @abstractmethod
     def error(self, at: Window) -> ca.SX:
@@ -211,7 +211,7 @@ class GraphFactor(metaclass=Checked):
 
 @dataclass(frozen=True, eq=False)
 class OfVariable(GraphFactor):
-    """A factor of one variable, with one equation for each of its directions."""
+    """Base class of factors of one variable, with one equation for each of its directions."""
 
     variable: str
 
@@ -320,7 +320,7 @@ class Prior(OfVariable):
 
 @dataclass(frozen=True, eq=False)
 class Observation(GraphFactor):
-    """Observation e = y(q, v, a, ...) minus the sample of a signal at the step; it is omitted where the sample is NaN::
+    """Observation factor e = y(q, v, a, ...) minus the sample of a signal at the step; omitted if the sample is NaN::
 
         Observation("gyro", lambda q, v: v[2] + bias, sigma=0.01)
 

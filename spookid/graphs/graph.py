@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Graph(Tabular, metaclass=Checked):
-    """Factor graph of a mechanism; the data or the call of ``solve`` determine the number of steps.
+    """Factor graph of a mechanism over time; the data or the call of ``solve`` determine the number of steps.
 
     Args:
         system: the mechanism, such as a ``planar.Mechanism`` or a ``JointSystem``.
@@ -94,12 +94,12 @@ class Graph(Tabular, metaclass=Checked):
 
     @property
     def signals(self) -> tuple[str, ...]:
-        """Names of the signals that its factors use."""
+        """Names of all signals that the factors use."""
         return tuple(dict.fromkeys(name for part in self.written for name in part.signals))
 
     @cached_property
     def factors(self) -> tuple[Factor, ...]:
-        """One-step functions in the order of ``written``, and prior information about the parameters."""
+        """One-step functions of the factors, in the order of ``written``, and the priors of the parameters."""
         found, known = [part.factor for part in self.written], [p for p in self.parameters if p.prior is not None]
         if known:
             rows = stacked((p - p.prior[0]) / p.prior[1] for p in known if p.prior)
@@ -110,7 +110,7 @@ class Graph(Tabular, metaclass=Checked):
 
     @checked
     def transcription(self, steps: int, data: Mapping[str, Any] | None = None) -> Transcription:
-        """The graph over a horizon as a sparse least-squares problem.
+        """The graph over a finite horizon as a sparse least-squares problem.
 
         Args:
             steps: how many.
@@ -141,8 +141,7 @@ class Graph(Tabular, metaclass=Checked):
         return self._transcription(Chain("graph", MOST_STEPS, {}, {}))
 
     def row(self, name: str, values: Mapping[str, float]) -> tuple[Array, Mask]:
-        """Data (n_d,) of a factor at one step and flags of missing equations (rows,), as in ``Chain.data`` and
-        ``Chain.missing``.
+        """Data (n_d,) of a factor at one step and flags of its missing equations (rows,), as ``Chain`` stores them.
 
         Args:
             name: name of the factor, one of ``transcription(...).factors``.
@@ -182,7 +181,7 @@ class Graph(Tabular, metaclass=Checked):
         stages: Sequence[Stage] = (),
         solver: LevenbergMarquardt | None = None,
     ) -> GraphSolution:
-        """Solve for all steps at once by the Levenberg–Marquardt method.
+        """Estimate the variables of all steps at once by the Levenberg–Marquardt method.
 
         Args:
             steps: how many.
@@ -209,7 +208,7 @@ class Graph(Tabular, metaclass=Checked):
 
     @checked
     def beginning(self, start: Mapping[str, Any]) -> Point:
-        """Initial variables of the first step and initial Parameters of a stream of steps.
+        """Initial variables of the first step, and initial Parameters, for a stream of steps.
 
         Args:
             start: initial values of one step, as in ``solve``.
@@ -249,7 +248,7 @@ class Graph(Tabular, metaclass=Checked):
         )
 
     def sides(self, q: Array, parameters: Array) -> Array:
-        """Side of a singular position, 1 or −1, on which each of some positions is, (N,).
+        """Side (1 or −1) of a singular position on which each of the given positions is, (N,).
 
         It is the sign of det [Φ_q; B], B the rows of the independent rates; empty if these do not determine the other
         coordinates.
@@ -291,7 +290,7 @@ class Graph(Tabular, metaclass=Checked):
         return Picture("factor graph", self._transcription(Chain("graph", 0, {}, {})), nodes)
 
     def draw(self, axes: Axes, steps: int = 3) -> None:
-        """Draw some steps: variables as circles, factors as squares, parameters as one node."""
+        """Draw the graph of some steps: variables as circles, factors as squares, parameters as one node."""
         self.picture.draw(axes, steps)
 
     def blocks(self) -> Sequence[Block]:
@@ -311,7 +310,7 @@ class Graph(Tabular, metaclass=Checked):
 
 
 def standard_errors(problem: Transcription, point: Point) -> tuple[Array, dict[str, str]]:
-    """Standard error of each parameter, (n_p,), within its bounds, and the reasons for missing ones."""
+    """Standard error of each parameter within its bounds, (n_p,), and reasons for missing standard errors."""
     names, n = problem.names, len(problem.names)
     errors = np.full(n, np.nan)
     if not n:

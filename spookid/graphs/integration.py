@@ -179,7 +179,7 @@ class SoftEquality(OfVariable):
 
 
 def accelerations(system: System, q: ca.SX, v: ca.SX, force: ca.SX) -> ca.SX:
-    """Accelerations a from M a + Φ_qᵀλ = Q and Φ_q a = c, (n,), by block elimination with Γ = Φ_q M⁻¹ Φ_qᵀ (6, 7)."""
+    """Accelerations a with M a + Φ_qᵀλ = Q and Φ_q a = c, (n,), by block elimination with Γ = Φ_q M⁻¹ Φ_qᵀ (6, 7)."""
     mass = system.mass(q)
     free = _solved(mass, force)
     rows = system.constraint(q).numel()

@@ -45,7 +45,7 @@ class Node:
 
     @property
     def said(self) -> str:
-        """Names of the connected variables, with + for each step after the factor's own."""
+        """Names of the connected variables; a + marks each step after the factor's own step."""
         of = [name + "+" * offset for name, offset in self.edges]
         return ", ".join([*of, PARAMETERS] if self.parameters else of)
 
@@ -75,7 +75,7 @@ class Picture(Tabular):
         return Node(factor.name, len(factor.rows), not factor.soft, factor.reach, where, tuple(edges), parameters)
 
     def draw(self, axes: Axes, steps: int = 3) -> None:
-        """Draw the variables of some steps as circles, one below the other, and the factors as squares.
+        """Draw the graph of some steps: variables as circles, one below the other, and factors as squares.
 
         Args:
             axes: axes of a figure, about 3 in for each step.
@@ -115,7 +115,7 @@ class Picture(Tabular):
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=2, frameon=False, fontsize=8)
 
     def blocks(self) -> Sequence[Block]:
-        """Variables, factors and parameters of a step and their numbers, as tables."""
+        """Tables of variables, factors and parameters of a step with their sizes."""
         chains = self.problem.chains
         steps = sum(chain.steps for chain in chains)
         counts = [sum(f.count(chain.steps) for chain in chains) for f in self.problem.factors]
@@ -189,20 +189,20 @@ class GraphSolution(Tabular):
 
     @property
     def cost(self) -> float:
-        """Sum of the squares of all errors over their sigmas."""
+        """Sum of squares of all residuals divided by their sigmas."""
         return float(sum(np.sum(values) for values in self.costs.values()))
 
     @property
     def left_branch(self) -> float | None:
-        """Time when the motion first passes a position where the independent coordinates do not determine the branch
-        [s]; None if it never does."""
+        """Time [s] when the motion first passes a position where the independent coordinates do not determine the
+        branch; None if it never does."""
         passed = np.flatnonzero(self.branch != self.branch[0]) if len(self.branch) else np.zeros(0, dtype=np.intp)
         return float(self.t[passed[0]]) if len(passed) else None
 
     @property
     def misfit(self) -> float:
-        """Ratio of residuals to their sigmas, about 1 if these are right: the root of the cost over the degrees of
-        freedom; NaN without degrees of freedom."""
+        """Rms ratio of residuals to their sigmas, corrected for the degrees of freedom; about 1 if the sigmas are
+        correct."""
         return float(np.sqrt(self.cost / self.excess)) if self.excess > 0 else float("nan")
 
     def draw_costs(self, axes: Axes) -> None:
@@ -236,8 +236,8 @@ class GraphSolution(Tabular):
             found.append(Table(("parameter", "estimate", "why no error"), told, left=(0, 2)))
         if self.excess > 0 and self.cost > self.excess + _CHANCE * np.sqrt(2 * self.excess):
             found.append(
-                f"residuals are {number(self.misfit, 3)} times as large as their sigmas: the model or the sigmas are "
-                "wrong, and standard errors are too small"
+                f"residuals are {number(self.misfit, 3)} times as large as their standard deviations sigma: the model "
+                "or the sigmas are wrong, and standard errors are too small"
             )
         if not self.converged:
             found.append(self.status.advice)

@@ -32,7 +32,7 @@ def simulated(
     data: Mapping[str, Any] | None = None,
     parameters: Mapping[str, float] | None = None,
 ) -> dict[str, Array]:
-    """Simulate q, v and a from a state, each (N, its coordinates), as the start of a solve.
+    """Simulate q, v and a from an initial state, (N, size) each, as initial values of a solve.
 
     The accelerations (6) are integrated by the classical Runge–Kutta method of fourth order. Constraints are met as
     well as the first state meets them.
@@ -136,8 +136,8 @@ def _list(names: Any) -> str:
 
 
 def started(variables: Variables, start: Mapping[str, Any], steps: int, what: str, step: float = 1.0) -> Array:
-    """Complete the variables of all steps, (N, ambient), from given ones, (its coordinates,) or (N, its coordinates).
-    Missing rates are finite differences, independent variables follow from q, v and a, and unknown efforts are 0."""
+    """Complete given variables, (size,) or (N, size), to those of all steps, (N, ambient). Missing rates are finite
+    differences, independent variables follow from q, v and a, and unknown efforts are 0."""
     given = {name: _spread(variables, name, values, steps, what) for name, values in start.items()}
     if "q" in given:
         given.setdefault("v", _slopes(variables.system.manifold, given["q"], step))
@@ -187,7 +187,7 @@ _NOTHING = 1e-11  # share of its sigma below which an error is nothing in any ca
 
 
 def rounding(problem: Transcription, point: Point) -> float:
-    """Estimate the rounding error of the cost, the squares of ε Σ |J| |x| over all residuals, at ``point``."""
+    """Estimate the rounding error of the cost at ``point``: squares of ε Σ |J| |x| over all residuals."""
     total = _NOTHING**2 * problem.rows
     states, width = point.states[0], problem.manifold.tangent
     sizes = np.ones((len(states), width))

@@ -23,7 +23,7 @@ EXACTLY = "{} exactly"  # name of the equality constraints of a factor that has 
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """Equations of one factor of a graph: all, residuals only, or equality constraints only."""
+    """Equations of one factor of a graph: all equations, only residuals, or only equality constraints."""
 
     source: GraphFactor
     factor: Factor
@@ -83,7 +83,7 @@ def written(source: GraphFactor, variables: Variables, step: ca.SX) -> list[Writ
 
 
 def check_hard_rows(problem: Transcription, parts: Sequence[Written], point: Point, what: str) -> None:
-    """Refuse redundant constraints at the first step, and more constraints than unknowns of a step."""
+    """Raise ProblemError for redundant constraints at the first step, or more constraints than unknowns of a step."""
     width = problem.manifold.tangent
     hard = [part for part in parts if part.factor.hard]
     every = _added(problem, [p for p in hard if not (p.factor.reach or p.factor.first_only)], point, [], "each step")
@@ -115,13 +115,13 @@ def _added(
 
 
 def rank(rows: Sequence[Array]) -> int:
-    """Rank of matrices that are stacked vertically."""
+    """Rank of the matrix that stacks the given matrices vertically."""
     return int(np.linalg.matrix_rank(np.vstack(rows), DEPENDENT)) if rows else 0
 
 
 @dataclass(frozen=True)
 class Stage(metaclass=Checked):
-    """Stage of a solve: which factors count and which variables are free; ``Graph.solve`` adds a last stage with all::
+    """Stage of a solve: which factors are used, which variables are free. ``Graph.solve`` adds a last stage with all::
 
         Stage(factors=(Prior, PositionConstraint, SoftEquality), variables=("q",))
 
@@ -143,7 +143,7 @@ class Stage(metaclass=Checked):
                 object.__setattr__(self, name, (value,))
 
     def of(self, variables: Variables, written: Sequence[Written]) -> stages.Stage:
-        """The corresponding stage of the transcription of a graph.
+        """Return the corresponding stage for the transcription of a graph.
 
         Raises:
             ProblemError: for a variable or a factor that the graph does not have, or without a factor with a sigma.

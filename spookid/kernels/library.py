@@ -82,7 +82,7 @@ def _found(wanted: str) -> tuple[ctypes.CDLL | None, str, str]:
     """The library, its level, and why there is none."""
     names = list(LEVELS)
     if wanted not in ("", "off", *names):
-        raise ProblemError(f"the environment variable {SETTING} is {wanted!r}; give off, {', '.join(names)}, or none")
+        raise ProblemError(f"the environment variable {SETTING} is {wanted!r}; set it to off, {', '.join(names)}")
     if wanted == "off":
         return None, "", ""
     base = _load(names[0])
@@ -93,8 +93,8 @@ def _found(wanted: str) -> tuple[ctypes.CDLL | None, str, str]:
     known = names[: base.processor_level() + 1]
     if wanted and wanted not in known:
         raise ProblemError(
-            f"the environment variable {SETTING} is {wanted!r}, but this processor does not have that level; "
-            f"give off, {', '.join(known)}, or none"
+            f"the environment variable {SETTING} is {wanted!r}, an instruction set that this processor does not "
+            f"have; set it to off, {', '.join(known)}"
         )
     for name in [wanted] if wanted else reversed(known):
         if (loaded := base if name == names[0] else _load(name)) is not None:

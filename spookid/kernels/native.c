@@ -46,23 +46,20 @@ static void turn(size rows, size columns, const double *from, double *to) {
 }
 
 /* J times steps of the states (N, t, m): out (n, m, rows), from transposed Jacobians, `apart` numbers from one step to
-   the next, whose columns are those of the steps at some offsets. */
+   the next, whose columns are those of the steps at some offsets; and times as many others (beyond, m), if there are
+   any, those of the columns behind. */
 EXPORT int images_along(size n, size t, size m, size rows, size count, const size *offset, const double *matrix,
-                        size apart, const double *steps, double *out) {
-  double *sums = malloc((m * rows + 1) * sizeof(double));
-  if (!sums) return 1;
+                        size apart, const double *steps, size beyond, const double *others, double *restrict out) {
+  memset(out, 0, n * m * rows * sizeof(double));
   for (size k = 0; k < n; ++k, matrix += apart, out += m * rows) {
     const double *a = matrix;
-    memset(sums, 0, m * rows * sizeof(double));
-    for (size o = 0; o < count; ++o) {
-      const double *x = steps + (k + offset[o]) * t * m;
-      for (size i = 0; i < t; ++i, a += rows, x += m)
-        for (size r = 0; r < rows; ++r)
-          for (size j = 0; a[r] && j < m; ++j) sums[r * m + j] += a[r] * x[j];
+    for (size o = 0; o < count + (beyond > 0); ++o) {
+      const double *x = o < count ? steps + (k + offset[o]) * t * m : others;
+      for (size i = 0; i < (o < count ? t : beyond); ++i, a += rows, x += m)
+        for (size j = 0; j < m; ++j)
+          for (size r = 0; r < rows; ++r) out[j * rows + r] += a[r] * x[j];
     }
-    turn(rows, m, sums, out);
   }
-  free(sums);
   return 0;
 }
 

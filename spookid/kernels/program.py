@@ -83,7 +83,7 @@ class Program:
         arguments = [*stepwise, *shared]
         shapes = [(steps, size) for size in sizes[:repeated]] + [(size,) for size in sizes[repeated:]]
         if [a.shape for a in arguments] != shapes:
-            raise ValueError(f"arrays of shapes {shapes} are wanted, not {[a.shape for a in arguments]}")
+            raise ValueError(f"arguments must be arrays of shapes {shapes}, not {[a.shape for a in arguments]}")
         for array in arguments:
             if not (array.flags.c_contiguous and array.dtype == _FLOAT):
                 raise ValueError("C-contiguous arrays of float64 are wanted")

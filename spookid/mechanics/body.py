@@ -47,7 +47,7 @@ def tilted_gravity(g: Any, a: Any, b: Any) -> ca.SX:
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """A coordinate frame fixed to a body, or to the ground."""
+    """Coordinate frame fixed to a body, or to the ground."""
 
     body: Body
     """The body it is fixed to, or ``GROUND``."""
@@ -66,7 +66,7 @@ class Frame:
 
 @dataclass(frozen=True, eq=False)
 class Body(metaclass=Checked):
-    """A rigid body. Its origin is its centre of mass, unless its inertia has a centre of mass of its own.
+    """Rigid body. Its origin is its centre of mass, unless its inertia declares another centre of mass.
 
     A state holds the position of the centre of mass and the orientation of the body's axes.
 
@@ -125,7 +125,7 @@ class Body(metaclass=Checked):
         return f"<Body {self.name!r}>"
 
     def frame(self, *, at: Any = (0, 0, 0), x: Any = (1, 0, 0), y: Any = (0, 1, 0)) -> Frame:
-        """A frame on this body, given by its origin and the directions of its x and y axes.
+        """Make a frame on this body from its origin and the directions of its x and y axes.
 
         Args:
             at: origin (3,) [m] in the body's frame: from its centre of mass, unless its inertia has a centre of mass of
@@ -166,7 +166,7 @@ _FAR = 2.0  # ratio of masses, or of traces of inertias, from which on a body is
 
 
 class PointMasses(FullInertia):
-    """Nonnegative masses at given points as parameters: ``link_m_1`` to ``link_m_n``.
+    """Inertia of nonnegative point masses at given points, which are Parameters ``link_m_1`` to ``link_m_n``.
 
     Every body within the hull of the points is approximated, the better the more points there are (Ayusawa,
     Nakamura, IROS 2010). The equations of motion are linear in the masses. More than ten masses are not unique, only

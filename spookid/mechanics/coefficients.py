@@ -39,11 +39,11 @@ class Coordinate(metaclass=Checked):
 
     @property
     def turns_over(self) -> bool:
-        """True if the coordinate is periodic."""
+        """True if the coordinate is a periodic angle."""
         return self.period is not None and not self.counts_turns
 
     def in_range(self, value: ca.SX) -> ca.SX:
-        """Coordinate value; if periodic, within half a period of zero."""
+        """Value of the coordinate; a periodic coordinate is wrapped to within half a period of zero."""
         if not self.turns_over or self.period is None:
             return value
         turn = 2 * math.pi / self.period
@@ -51,7 +51,7 @@ class Coordinate(metaclass=Checked):
 
     @property
     def effort(self) -> str:
-        """Unit of the effort along the coordinate."""
+        """Unit of the effort along the coordinate: N m or N."""
         return {"rad": "N m", "m": "N"}[self.unit]
 
 
@@ -62,7 +62,7 @@ COMPLIANCE = 1e-4  # of joints and constraints of which nothing is said [m/N or 
 
 
 def refuse_negative(value: ca.SX | None, name: str, what: str) -> None:
-    """Raise ProblemError for a coefficient that is negative, as a number or at the initial values of its Parameters."""
+    """Raise ProblemError for a negative coefficient; Parameters have their initial values in this check."""
     for entry in () if value is None else ca.vertsplit(ca.densify(value)):
         number, where = guessed(entry)
         if number < 0:
@@ -70,20 +70,20 @@ def refuse_negative(value: ca.SX | None, name: str, what: str) -> None:
 
 
 def not_negative(value: Any, name: str, what: str) -> ca.SX:
-    """Check a coefficient: one number or expression that is not negative."""
+    """Convert a coefficient to one number or expression, and check that it is not negative."""
     found = symbolic(value, f"{what}: {name}")
     refuse_negative(found, name, what)
     return found
 
 
 def guessed(value: ca.SX) -> tuple[float, str]:
-    """Return a number, or that of an expression at the initial values of its Parameters; NaN with another symbol."""
+    """Return the value of an expression at the initial values of its Parameters; NaN if it has other symbols."""
     numbers, where = guessed_all(value)
     return numbers.item(), where
 
 
 def guessed_all(values: ca.SX) -> tuple[Array, str]:
-    """The same values for a matrix or a column."""
+    """Return the values of a matrix or column of expressions at the initial values of their Parameters."""
     if values.is_constant():
         return at_guess(ca.densify(values)), ""
     try:
@@ -99,14 +99,14 @@ def acts(value: ca.SX) -> bool:
 
 
 def coefficient(value: Any, coordinates: int, what: str) -> ca.SX:
-    """Convert a coefficient to one number, or one for each coordinate."""
+    """Convert a coefficient to one expression for all coordinates, or to one for each coordinate."""
     given = expression(value, what)
     several = given.numel() == coordinates > 1
     return symbolic(ca.vec(given) if several else value, what, (coordinates,) if several else ())
 
 
 def limits_of(value: Any, coordinates: Sequence[Coordinate], what: str) -> Limits | None:
-    """Check limits: a pair for a single coordinate, or a pair or None for each of several; None without limits."""
+    """Check the limits of a joint: a pair for one coordinate, or a pair or None for each of several coordinates."""
     if value is None:
         return None
     alone = len(coordinates) == 1 and not (isinstance(value, tuple) and len(value) == 1)
@@ -136,8 +136,8 @@ def _is_pair(value: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Asymmetric(metaclass=Checked):
-    """Coefficient with different values for increasing and decreasing coordinates:
-    ``viscous=Asymmetric(166.7, 240.4)``.
+    """Coefficient with one value for increasing and one for decreasing coordinates: ``viscous=Asymmetric(166.7,
+    240.4)``.
 
     Give it as ``viscous``, ``coulomb``, ``load_friction`` and ``drag`` of a joint and for both entries of its
     ``stribeck``; of several coordinates each may have one.
@@ -151,7 +151,7 @@ class Asymmetric(metaclass=Checked):
 
 @dataclass(frozen=True, eq=False)
 class Fourier(metaclass=Checked):
-    """Coefficient mean + Σ_k (a_k cos 2πkx/X + b_k sin 2πkx/X), which varies with the coordinate x over the period X.
+    """Coefficient that varies with the coordinate x over the period X: mean + Σ_k (a_k cos 2πkx/X + b_k sin 2πkx/X).
 
     Give it as a coefficient of friction or drag, or in an ``Effort``, as a cogging torque of seven teeth does:
     ``Effort(Fourier({7: (a_7, b_7), 14: (a_14, b_14)}))``.
@@ -188,7 +188,7 @@ class Fourier(metaclass=Checked):
         return sum(waves, self.mean + ca.SX.zeros(position.numel()))
 
     def listed(self) -> list[tuple[str, ca.SX]]:
-        """Mean and amplitudes with their names."""
+        """Mean and amplitudes of the Fourier series with their names."""
         waves = [
             (f"{name} {k}", pair[i]) for k, pair in self.harmonics.items() for i, name in enumerate(("cos", "sin"))
         ]
@@ -202,13 +202,13 @@ class Fourier(metaclass=Checked):
 
 @dataclass(frozen=True, eq=False)
 class Coefficient:
-    """A coefficient of a load: one entry for all coordinates, or one for each."""
+    """Coefficient of a load: one value for all coordinates, or one value for each."""
 
     forward: tuple[ca.SX | Fourier, ...]  # at rates above zero
     backward: tuple[ca.SX | Fourier, ...] | None  # at rates below zero; None if it is the same
 
     def at(self, position: ca.SX) -> tuple[ca.SX, ca.SX | None]:
-        """Forward and backward values at positions (n,), one value or (n,) each."""
+        """Values for forward and backward motion at positions (n,), one value or (n,) each."""
 
         def along(entries: tuple[ca.SX | Fourier, ...]) -> ca.SX:
             if len(entries) == 1:
@@ -218,7 +218,7 @@ class Coefficient:
         return along(self.forward), None if self.backward is None else along(self.backward)
 
     def listed(self) -> list[tuple[int, str, ca.SX]]:
-        """Index, description and value of each number or expression, for messages."""
+        """Index, description and value of each number or expression in the coefficient, for messages."""
         sides = [("", self.forward)]
         if self.backward is not None:
             sides = [("forward", self.forward), ("backward", self.backward)]
@@ -239,7 +239,7 @@ class Coefficient:
 def load_coefficient(
     value: Any, what: str, *, sided: bool = True, varying: bool = True, negative: bool = False
 ) -> Coefficient:
-    """Check and convert a coefficient of a load."""
+    """Convert and check a coefficient of a load."""
     if isinstance(value, (list, tuple, Asymmetric, Fourier)):
         entries = list(value) if isinstance(value, (list, tuple)) else [value]
     else:
@@ -262,6 +262,6 @@ def load_coefficient(
 
 
 def is_plain(value: Any) -> bool:
-    """Return True if a coefficient contains no ``Asymmetric`` or ``Fourier``."""
+    """True if a coefficient contains neither ``Asymmetric`` nor ``Fourier``."""
     entries = value if isinstance(value, (list, tuple)) else [value]
     return not any(isinstance(entry, (Asymmetric, Fourier)) for entry in entries)

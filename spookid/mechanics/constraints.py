@@ -40,7 +40,7 @@ Positions = Callable[[Joint], ca.SX]  # coordinates of a joint, (n,)
 
 @dataclass(frozen=True, eq=False)
 class Passage:
-    """Poses and velocities of the bodies over one step."""
+    """Poses and velocities of all bodies at both ends of one step."""
 
     q: ca.SX  # poses at its beginning, (7 n_b,)
     q_next: ca.SX  # those at its end
@@ -50,14 +50,14 @@ class Passage:
 
     @classmethod
     def between(cls, space: Manifold, q: ca.SX, q_next: ca.SX, step: ca.SX) -> Passage:
-        """Step of bodies along a geodesic from poses q to q_next."""
+        """Make a passage in which bodies move along a geodesic from poses q to q_next."""
         moved = space.difference(q_next, q)
         return cls(q, q_next, step, space.retract(q, moved / 2), moved / step)
 
 
 @dataclass(frozen=True, eq=False)
 class Constraint(metaclass=Checked):
-    """Base class of constraints, which are equations between bodies.
+    """Base class of constraints between bodies, which are equations of their poses or velocities.
 
     A subclass has either ``violation``, or ``rates`` and ``speeds``, and then ``on_velocities = True``.
 
@@ -91,7 +91,7 @@ class Constraint(metaclass=Checked):
         """Names of its rows."""
 
     def check(self, model: Model) -> None:
-        """Raise ProblemError if the constraint does not fit the model; by default if it has frames of other bodies."""
+        """Raise ProblemError if the constraint does not fit the model, by default if its frames are on other bodies."""
         for frame in (value for value in vars(self).values() if isinstance(value, Frame)):
             if frame.body is not GROUND and frame.body not in model.bodies:
                 what = f"{self.what} is of Body {frame.body.name!r}"
@@ -114,11 +114,11 @@ class Constraint(metaclass=Checked):
         raise NotImplementedError
 
     def speeds(self, inputs: Mapping[str, ca.SX]) -> ca.SX:
-        """γ, one value or one per equation."""
+        """Prescribed velocity γ: one value for all equations, or one value per equation."""
         raise NotImplementedError
 
     def over_step(self, model: Model, passage: Passage, inputs: Mapping[str, ca.SX]) -> ca.SX:
-        """Velocity residual A v − γ at the middle of a step, (rows,).
+        """Residual A v − γ of the velocity constraints at the middle of a step, (rows,).
 
         Args:
             inputs: their means over the step.
@@ -133,13 +133,13 @@ class Constraint(metaclass=Checked):
 
     @property
     def what(self) -> str:
-        """Beginning of messages about this constraint."""
+        """Beginning of error messages about this constraint: place and name."""
         return f"{self.place}: {self.kind} {self.name!r}"
 
 
 @dataclass(frozen=True, eq=False)
 class Distance(Constraint):
-    """A massless rod with a ball at each end, between the origins of two frames.
+    """Massless rod with a ball joint at each end: keeps the distance between the origins of two frames.
 
     Its multiplier is the force of the rod, positive if it pushes.
 
@@ -174,7 +174,7 @@ class Distance(Constraint):
 
 
 def common_measure(values: Sequence[float]) -> float | None:
-    """Greatest common divisor of real numbers with ratios of denominators up to 1000; None if there is none."""
+    """Greatest common divisor of real numbers whose ratios have denominators up to 1000; None if it does not exist."""
     from fractions import Fraction  # slow to load, and few ask for it
 
     ratios = [Fraction(value / values[0]).limit_denominator(1000) for value in values if math.isfinite(value)]
@@ -186,7 +186,7 @@ def common_measure(values: Sequence[float]) -> float | None:
 
 
 class Term(NamedTuple):
-    """One joint coordinate with its coefficient."""
+    """One joint coordinate with its coefficient in a linear constraint."""
 
     joint: Joint
     coordinate: int
@@ -199,7 +199,7 @@ class Term(NamedTuple):
 
     @property
     def turns_over(self) -> bool:
-        """True for an angle that is wrapped to (−π, π]."""
+        """True if the coordinate is an angle that is wrapped to (−π, π]."""
         return self.joint.coordinates[self.coordinate].turns_over
 
 
@@ -243,7 +243,7 @@ class LinearConstraint(Constraint):
 
     @property
     def told_by_poses(self) -> bool:  # type: ignore[override]
-        """False for several angles with ratios that are not rational."""
+        """True if poses determine the residual; False for several angles whose ratios are not rational."""
         return self._whole() is not None or not any(term.turns_over for term in self.terms)
 
     def _whole(self) -> ca.SX | None:
@@ -259,7 +259,7 @@ class LinearConstraint(Constraint):
 
 @dataclass(frozen=True, eq=False)
 class Gear(LinearConstraint):
-    """Gear constraint b = ratio a + offset between two joint coordinates: gears, belts, a rack and its pinion.
+    """Gear constraint b = ratio a + offset between two joint coordinates, for gears, belts, or rack and pinion.
 
     Angles of a state are in (−π, π]. The equation holds through any number of turns for one angle and one length,
     and for two angles whose ratio is one of whole numbers up to 1000 (numbers of teeth); ``offset`` is then known
@@ -299,8 +299,8 @@ class Gear(LinearConstraint):
 
 @dataclass(frozen=True, eq=False)
 class Coupling(LinearConstraint):
-    """Coupling Σ r_i x_i = offset of two or more joint coordinates, such as a differential whose motors act on the sum
-    and the difference of two joints::
+    """Linear coupling Σ r_i x_i = offset of joint coordinates, such as a differential whose motors act on the sum and
+    the difference of two joints::
 
         Coupling("sum", {motor_a: 1, pitch: -n, roll: -n})
         Coupling("difference", {motor_b: 1, pitch: -n, roll: n})
@@ -346,5 +346,5 @@ def _check_joint(what: str, joint: Any, coordinate: Any) -> None:
 
 
 def of_rows(speeds: ca.SX, count: int) -> ca.SX:
-    """γ of each equation, from one value for all or one per equation."""
+    """Return γ of each equation, from one value for all equations or one per equation."""
     return speeds if speeds.numel() == count else ca.repmat(speeds, count)

@@ -47,7 +47,7 @@ _NOT_NEGATIVE = ("friction", "restitution", "compliance", "damping")
 
 @dataclass(frozen=True, eq=False)
 class Contact(metaclass=Checked):
-    """A point that cannot go below a plane, with friction on it (Marklund et al., 2.21, 2.24).
+    """Unilateral contact of a point with a plane, with friction on the plane (Marklund et al., 2.21, 2.24).
 
     The gap is the height of the point above the plane [m], negative where it penetrates; the normal impulse pushes the
     point up and is never negative. Friction acts against the slip of the point over the plane.
@@ -99,16 +99,16 @@ class Contact(metaclass=Checked):
 
     @property
     def rebounds(self) -> bool:
-        """False if its restitution is zero."""
+        """True if the restitution is not zero."""
         return not is_zero(self.restitution)
 
     @property
     def rubs(self) -> bool:
-        """False if its friction is zero."""
+        """True if the friction of the contact is not zero."""
         return not is_zero(self.friction)
 
     def bodies(self) -> tuple[Body, Body]:
-        """The body of the point and that of the plane."""
+        """Body of the contact point and body of the plane."""
         return self.point.body, self.plane.body
 
     def expressions(self) -> list[ca.SX]:
@@ -126,7 +126,7 @@ _SLOW = 1e-3  # slip below which friction has no full direction [m/s]
 
 @dataclass(frozen=True, eq=False)
 class Impact(Touch):
-    """A point that hits a plane at known times and rebounds: a ball, a leg that hits a stop, a foot at touchdown.
+    """Impact of a point on a plane at known times, with rebound: a ball, a leg that hits a stop, a foot at touchdown.
 
     x and y of ``on`` span the plane, z is its normal; its height along z is estimated. Times need to be correct to
     about a time step: the exact time follows from the motion before and after the impact. Its multiplier is the impulse
@@ -175,29 +175,29 @@ class Impact(Touch):
 
     @property
     def sticks(self) -> bool:
-        """True if it sticks during an impact."""
+        """True if the point sticks to the plane during an impact."""
         return is_constant(self.friction) and math.isinf(float(self.friction))
 
     @property
     def rubs(self) -> bool:
-        """True if friction acts while it slides."""
+        """True if friction acts while the point slides during an impact."""
         return not (self.sticks or is_zero(self.friction))
 
     @property
     def rows_along(self) -> str:
-        """z, and the others if it sticks."""
+        """Axes with equations: z, and x and y if the point sticks."""
         return self.axes if self.sticks else "z"
 
     def expressions(self, model: Model) -> list[ca.SX]:
         return [*super().expressions(model), self.restitution, *([] if self.sticks else [self.friction])]
 
     def height(self, model: Model, q: ca.SX) -> ca.SX:
-        """Height of the point over the plane [m]."""
+        """Height of the point above the plane [m]."""
         along: ca.SX = self.place_of(model, q)[self.rows_along.index("z")]
         return along
 
     def friction_on_bodies(self, model: Model, q: ca.SX, v: ca.SX, normal: ca.SX) -> ca.SX:
-        """Generalized frictional impulse of all bodies for an impulse along z, (6 n_b,).
+        """Generalized friction impulse on all bodies for a normal impulse along z, (6 n_b,).
 
         Args:
             v: symbols.
@@ -216,7 +216,7 @@ Level = Literal["position", "acceleration"]
 
 @dataclass(frozen=True, eq=False)
 class HeldContact(Touch):
-    """What ``PointContact`` and ``Weld`` have in common.
+    """Base class of the bilateral contacts ``PointContact`` and ``Weld``.
 
     Raises:
         ProblemError: for a schedule of another form, a level that is not known, or a negative slip, threshold or gain,
@@ -255,7 +255,7 @@ class HeldContact(Touch):
 
     @property
     def switches(self) -> bool:  # type: ignore[override]
-        """True if there are times at which it does not hold."""
+        """True if the contact is open at some times."""
         return self.holds is not True
 
     @property
@@ -269,7 +269,7 @@ class HeldContact(Touch):
 
 @dataclass(frozen=True, eq=False)
 class PointContact(HeldContact):
-    """A point of a body that does not move and turns freely, such as a standing foot: three equations.
+    """Contact that fixes a point of a body but not its rotation, such as a standing foot: three equations.
 
     Its multiplier is the impulse of the contact's force on the body of ``frame``, along the axes of ``on`` [N s].
 
@@ -279,7 +279,7 @@ class PointContact(HeldContact):
 
 @dataclass(frozen=True, eq=False)
 class Weld(HeldContact):
-    """A frame of a body that does not move, such as the sole of a foot or a holding hand: six equations.
+    """Contact that fixes a frame of a body, such as the sole of a foot or a gripping hand: six equations.
 
     Its multiplier is the impulse of the contact's force on the body of ``frame`` [N s] and that of its moment about the
     frame's origin [N m s], along the axes of ``on``.

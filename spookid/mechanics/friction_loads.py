@@ -18,7 +18,7 @@ from spookid.parameter import Parameter, is_zero
 
 
 class Viscous(Load):
-    """Viscous friction −b s at the rate s.
+    """Viscous friction effort −b s at the rate s of a joint coordinate.
 
     >>> bearing = Hinge("bearing", GROUND.frame(), arm.frame(), loads=[Viscous(0.01)])
 
@@ -37,12 +37,12 @@ class Viscous(Load):
         return _against(self._b, position, rate, ca.fabs(rate))
 
     def smooth_effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX, width: ca.SX) -> ca.SX:
-        """Effort −b s, with s tanh(s/w) instead of |s| if b depends on the direction."""
+        """Effort −b s; if b depends on the direction, s tanh(s/w) replaces |s|."""
         return _against(self._b, position, rate, rate * smooth_sign(rate, width))
 
 
 class Drag(Load):
-    """Quadratic drag −d s|s| at the rate s.
+    """Quadratic drag effort −d s|s| at the rate s of a joint coordinate.
 
     >>> blade = Hinge("blade", GROUND.frame(), arm.frame(), loads=[Drag(0.002)])
 
@@ -71,7 +71,7 @@ def _against(coefficient: Coefficient, position: ca.SX, flow: ca.SX, size: ca.SX
 
 
 class Friction(Load):
-    """Dry friction: Coulomb's, load-dependent, and the Stribeck effect on one of the two (4.1).
+    """Dry friction of a joint: Coulomb friction, load-dependent friction, and the Stribeck effect (4.1).
 
     If Parameters of a ``Fourier`` make the bound negative, friction drives: give its mean a lower bound.
 
@@ -138,7 +138,7 @@ def smooth_sign(slip: ca.SX, width: ca.SX) -> ca.SX:
 
 def mean_sign(begin: ca.SX, end: ca.SX, width: ca.SX) -> ca.SX:
     """Mean of tanh(s/δ) over slip rates from s to s₊, δ (ln cosh(s₊/δ) − ln cosh(s/δ))/(s₊ − s): the average friction
-    of a joint that reverses within a step, for any δ (a discrete gradient; Gonzalez, J. Nonlinear Sci. 6, 1996)."""
+    of a joint that reverses within a step (a discrete gradient; Gonzalez, J. Nonlinear Sci. 6, 1996)."""
     a, b = begin / width, end / width
     sign = ca.tanh((a + b) / 2)
     half = (b - a) / 2
@@ -153,7 +153,7 @@ def _log_cosh(x: ca.SX) -> ca.SX:
 
 
 class ContinuousFriction(Load):
-    """Friction as a smooth function of the rate s, which creeps at rest instead of sticking::
+    """Dry friction as a smooth function of the rate s; at rest the joint creeps instead of sticking::
 
         −σ (tanh(s/v_s + s/v_b) − tanh(s/v_s)) − c tanh(s/v_c) − b s
 
@@ -210,7 +210,7 @@ class ContinuousFriction(Load):
 
     @property
     def velocities(self) -> tuple[ca.SX, ...]:
-        """Given velocities of v_s, v_b and v_c [rad/s or m/s]."""
+        """Velocities v_s, v_b and v_c of the friction law that are given [rad/s or m/s]."""
         return tuple(value for one in self._velocities.values() for _, _, value in one.listed())
 
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:

@@ -19,7 +19,7 @@ _SHARES = ("motor", "external", "motor_stiction", "external_stiction", "motor_sq
 
 
 class GearFriction(Load):
-    """Dry friction of a geared joint, bounded by the efforts τ_m of its motor and τ_e of the weight::
+    """Dry friction of a geared joint, whose bound depends on the motor effort τ_m and the gravity effort τ_e::
 
         c + |K_m τ_m − K_e τ_e| + exp(−|s/v_s|^α) (c_s + |K_ms τ_m − K_es τ_e| + Q)
 
@@ -91,7 +91,7 @@ class GearFriction(Load):
         self.reported = self._values
 
     def bound_under(self, position: ca.SX, rate: ca.SX, efforts: Efforts) -> Bound:
-        """Friction bound c of each coordinate, given the efforts of its motor and of the weight."""
+        """Friction bound c of each coordinate for given efforts of the motor and of gravity."""
         own = {name: value.at(position)[0] for name, value in self._values.items()}
         motor, external = efforts.motor, efforts.external
         total = own["coulomb"] + self._size(own["motor"] * motor, own["external"] * external)
@@ -103,7 +103,7 @@ class GearFriction(Load):
         return Bound(ca.SX.zeros(rate.numel()), total + ca.SX.zeros(rate.numel()))
 
     def expressions(self, coordinates: int) -> list[ca.SX]:
-        """All expressions that may contain a Parameter, including those without effect in the sample."""
+        """All expressions that may contain a Parameter, including those that have no effect in the example state."""
         own = [value for one in self._values.values() for _, _, value in one.listed()]
         return [*super().expressions(coordinates), *own]
 
@@ -125,7 +125,7 @@ def _root(square: ca.SX) -> ca.SX:
 
 
 def gear_efforts(model: Model, q: ca.SX, position: ca.SX, rates: ca.SX, u: ca.SX, width: ca.SX) -> Efforts:
-    """Efforts of motors and of the weight along the coordinates of all joints, (n_s,); 0 if no bound needs them.
+    """Efforts of motors and of gravity along the coordinates of all joints, (n_s,); 0 if no friction bound needs them.
 
     Args:
         q: poses of all bodies, on which the joints hold, (7 n_b,).
@@ -159,4 +159,4 @@ def gear_efforts(model: Model, q: ca.SX, position: ca.SX, rates: ca.SX, u: ca.SX
     for row, place in enumerate(joints.places):
         if place < len(model.freedoms):
             external[place] = carried[row]
-    return Efforts(ca.densify(motor), ca.densify(external))
+    return Efforts(model.in_motion(ca.densify(motor), (position, rates)), ca.densify(external))

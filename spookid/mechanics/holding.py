@@ -24,12 +24,13 @@ from spookid.parameter import stacked
 from spookid.records import dataclass
 
 if TYPE_CHECKING:
-    from spookid.mechanics.model import JointState, Model
+    from spookid.mechanics.model import Model
+    from spookid.mechanics.moving import JointState
 
 
 @dataclass(frozen=True, eq=False)
 class Touch(Constraint):
-    """Base class of holding contacts and impacts.
+    """Base class of bilateral contacts and impacts.
 
     Raises:
         ProblemError: for what is no frame of the model, both on one body, or axes that are none.
@@ -75,11 +76,11 @@ class Touch(Constraint):
 
     @property
     def rows_along(self) -> str:
-        """Axes of ``on`` along which the contact has equations."""
+        """Axes of frame ``on`` along which the contact has equations."""
         return self.axes
 
     def schedule(self, recording: str | None) -> Any:
-        """Schedule of the contact in a recording; without a schedule always, or never if others are named."""
+        """Schedule of the contact in a recording; without a schedule always closed, or open if others are named."""
         name, otherwise = self.scheduled
         given = getattr(self, name)
         if not isinstance(given, Mapping):
@@ -96,20 +97,20 @@ class Touch(Constraint):
         return (*self.rows_along, *(("rx", "ry", "rz") if self.turns else ()))
 
     def bodies(self) -> tuple[Body, Body]:
-        """Bodies of the frame and of the frame that it is held on."""
+        """Body of the contact frame and body of the frame ``on``."""
         return self.frame.body, self.on.body
 
     def expressions(self, model: Model) -> list[ca.SX]:
         return [self.compliance, self.damping, *self.frame.expressions(), *self.on.expressions()]
 
     def place_of(self, model: Model, q: ca.SX) -> ca.SX:
-        """Position relative to the other frame, (rows,) [m]; for a ``Weld`` followed by the rotation quaternion."""
+        """Position relative to the frame ``on``, (rows,) [m]; for a ``Weld`` followed by the rotation quaternion."""
         own, other = model.moving(self.frame, q), model.moving(self.on, q)
         along = self._chosen(other.axes.T @ (own.origin - other.origin))
         return ca.vertcat(along, own.orientation_in(other)) if self.turns else along
 
     def moved(self, place: ca.SX, before: ca.SX) -> ca.SX:
-        """Displacement from a position, (rows,) [m, rad], rotations about axes of ``on``."""
+        """Displacement from a given position, (rows,) [m, rad], with rotations about the axes of ``on``."""
         n = len(self.rows_along)
         if not self.turns:
             return place - before
@@ -117,13 +118,13 @@ class Touch(Constraint):
         return ca.vertcat(place[:n] - before[:n], rotations.logarithm(turn))
 
     def over_step(self, model: Model, passage: Passage, inputs: Mapping[str, ca.SX]) -> ca.SX:
-        """Displacement in a step, divided by h."""
+        """Displacement over a step, divided by the step h."""
         before, after = (self.place_of(model, q) for q in (passage.q, passage.q_next))
         return self.moved(after, before) / passage.step
 
     @property
     def home(self) -> ca.SX:
-        """Position at which both frames coincide."""
+        """Position for which the contact frame and the frame ``on`` coincide."""
         return ca.vertcat(ca.SX(len(self.rows_along), 1), *([ca.SX([1, 0, 0, 0])] if self.turns else []))
 
     def _chosen(self, along: ca.SX) -> ca.SX:
@@ -159,7 +160,7 @@ class Holding:
 
     @cached_property
     def contacts(self) -> tuple[Touch, ...]:
-        """Holding contacts and impacts, in the order of their equations, (n_c,)."""
+        """Bilateral contacts and impacts, in the order of their equations, (n_c,)."""
         return tuple(tie for tie in self._model.ties if isinstance(tie, Touch))
 
     @property
@@ -174,7 +175,7 @@ class Holding:
 
     @cached_property
     def on_velocities(self) -> int:
-        """Number of velocity constraints, which come last."""
+        """Number of velocity constraints, which are the last equations."""
         return sum(len(self.names[tie]) for tie in self._model.ties if tie.on_velocities)
 
     def rows_of(self, thing: Joint | Constraint) -> slice:
@@ -184,7 +185,7 @@ class Holding:
         return slice(start, start + len(self.names[thing]))
 
     def labels(self, things: Iterable[Joint | Constraint] | None = None) -> tuple[str, ...]:
-        """Names of the equations of some joints and constraints, such as ``elbow.x``; by default of all."""
+        """Names of the constraint equations of joints and constraints, such as ``elbow.x``; by default of all."""
         return tuple(f"{t.name}.{row}" for t in (self.names if things is None else things) for row in self.names[t])
 
     def violation(
@@ -196,8 +197,8 @@ class Holding:
         return stacked([*(state.violation for state in states), *(self.tied(tie, q) for tie in chosen)])
 
     def reached(self, q: ca.SX, q_next: ca.SX) -> ca.SX:
-        """Position constraints g(q_next) after a step from q. An equation that poses do not determine becomes its
-        change over the step, for angles that change by less than half a turn; both vanish together."""
+        """Position constraints g(q_next) after a step from q. An equation that poses do not determine is replaced by
+        its change over the step, valid for changes below half a turn; both are zero together."""
 
         def moved(joint: Joint) -> ca.SX:
             before, after = (self._model.joint(joint, at).displacement for at in (q, q_next))
@@ -213,12 +214,12 @@ class Holding:
         return stacked(parts)
 
     def told_by_poses(self, q: ca.SX, tied: bool = True) -> ca.SX:
-        """Position constraints g(q) that depend on poses only: those of joints, and of constraints if ``tied``."""
+        """Position constraints g(q) of joints, and of constraints if ``tied``, that depend on poses only."""
         told = (tie for tie in self._model.ties if tie.told_by_poses and not tie.on_velocities)
         return self.violation(q, ties=list(told) if tied else [])
 
     def tied(self, tie: Constraint, q: ca.SX, positions: Positions | None = None) -> ca.SX:
-        """Residual g(q) of one constraint, with joint coordinates from q unless they are given."""
+        """Residual g(q) of one constraint; joint coordinates are computed from q unless they are given."""
         given = positions or (lambda joint: self._model.joint(joint, q).displacement)
         own = dict(zip(self._original.joints, self._model.joints, strict=True))
         return tie.violation(self._original, q, lambda joint: given(own[joint]))
@@ -233,22 +234,22 @@ class Holding:
         return stacked(of_rows(tie.speeds(inputs), len(self.names[tie])) for tie in fast)
 
     def all_speeds(self, u: ca.SX) -> ca.SX:
-        """Prescribed velocities γ of all equations, 0 for those on positions, (n_g,)."""
+        """Prescribed velocities γ of all equations, (n_g,); 0 for position constraints."""
         return ca.vertcat(ca.SX(self.count - self.on_velocities, 1), self.speeds(u))
 
     def speed_data(self, u: ca.SX) -> ca.SX:
-        """Inputs for factors that use them only for γ; empty if no γ is an input."""
+        """Inputs of factors that use inputs only through γ; empty if no γ is an input."""
         return u if self.takes_inputs else ca.SX.sym("none", 0)
 
     @property
     def takes_inputs(self) -> bool:
-        """True if γ is an input."""
+        """True if some prescribed velocity γ is an input."""
         return any(tie.signals for tie in self._model.ties)
 
     def over_step(
         self, passage: Passage, u: ca.SX, held: ca.SX | None = None, multipliers: ca.SX | None = None
     ) -> ca.SX:
-        """Velocity residuals A v − γ at the middle of a step; for released contacts λ."""
+        """Residuals A v − γ of velocity constraints at the middle of a step; multipliers λ for released contacts."""
         fast = [tie for tie in self._model.ties if tie.on_velocities]
         inputs = self._model.by_signal(u) if u.numel() else {}
         parts = [tie.over_step(self._original, passage, inputs) for tie in fast]
@@ -273,7 +274,7 @@ class Freedom:
 
     @property
     def label(self) -> str:
-        """Label of the coordinate: the joint's name if it has only one."""
+        """Label of the coordinate: the name of the joint if the joint has only one coordinate."""
         return self.joint.labels[self.index]
 
     @property
@@ -283,12 +284,12 @@ class Freedom:
 
 
 def rooted(bodies: Sequence[Body]) -> set[int]:
-    """Bodies that need no joint, by ``id``: the ground and free bodies."""
+    """Bodies that need no joint to be placed, by ``id``: the ground and free bodies."""
     return {id(GROUND)} | {id(body) for body in bodies if body.free}
 
 
 def spanning_tree(bodies: Sequence[Body], joints: Sequence[Joint], measured: Collection[Joint]) -> list[Joint]:
-    """Joints in an order in which each joins a new body to one already placed; those that close loops are left out.
+    """Joints of a spanning tree, ordered so that each adds one new body; joints that close loops are not included.
 
     Of a loop a joint is left out whose effort is not measured, if there is one (Prim's algorithm): noise of a
     measurement is a row along a coordinate of the tree.

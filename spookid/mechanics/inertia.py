@@ -33,7 +33,7 @@ _MAY_VANISH = np.array([False, True, True, True, False, False, False, True, True
 
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """A normal prior distribution of an expression of Parameters."""
+    """Normal prior distribution of an expression of Parameters."""
 
     title: str
     formula: ca.SX
@@ -42,7 +42,7 @@ class Belief:
 
     @property
     def row(self) -> ca.SX:
-        """Residual of the prior: distance from the mean over sigma."""
+        """Residual of the prior: distance of the expression from the mean, divided by sigma."""
         return (self.formula - self.mean) / self.sigma
 
 
@@ -89,7 +89,7 @@ class FullInertia(metaclass=Checked):
         if is_constant(mass) and not float(mass) > 0:
             raise ProblemError(f"{self._what} has mass {float(mass):g} kg; a mass must be positive")
         if is_constant(inertia) and (wrong := impossible(ca.DM(inertia).full(), PRINTED)):
-            raise ProblemError(f"{self._what} {wrong}, which no body has; check products, axes, the point it is about")
+            raise ProblemError(f"{self._what}: {wrong}, which no body has; check products, axes and reference point")
         self._check_known()
 
     def _check_known(self) -> None:
@@ -105,13 +105,13 @@ class FullInertia(metaclass=Checked):
             )
         expected = around or self
         mass = at_guess(expected.mass).item()
-        wrong = impossible(at_guess(expected.inertia), PRINTED) if mass > 0 else f"has mass {mass:g} kg"
+        wrong = impossible(at_guess(expected.inertia), PRINTED) if mass > 0 else f"the mass is {mass:g} kg"
         if wrong:
-            raise ProblemError(f"{self._what} is expected within {within:g} of what {wrong}, which no body has; fix it")
+            raise ProblemError(f"{self._what}: the mean of the prior within={within:g} is not physical: {wrong}")
 
     @classmethod
     def from_pi(cls, pi: Any, **known: Any) -> FullInertia:
-        """Construct from inertial parameters π, in which the equations of motion are linear.
+        """Make an inertia from inertial parameters π, in which the equations of motion are linear.
 
         Args:
             pi: mass, first moments m c, and the six entries of the inertia about the body's origin (10,).
@@ -130,7 +130,7 @@ class FullInertia(metaclass=Checked):
         about: Literal["center_of_mass", "origin"] = "center_of_mass",
         extent: float = 0.01,
     ) -> FullInertia:
-        """Return the nearest physical inertia, for files with unphysical ones.
+        """Return the physical inertia nearest to given values, for files with unphysical inertias.
 
         Second moments about the centre of mass along the principal axes that are too small, or negative, are raised:
         the nearest in the Frobenius norm of Σ. Larger extents stay unchanged.
@@ -180,7 +180,7 @@ class FullInertia(metaclass=Checked):
 
     @property
     def quantities(self) -> tuple[tuple[str, ca.SX, str], ...]:
-        """Mass, centre of mass and inertia about it, each with name and unit."""
+        """Mass, centre of mass and inertia about the centre of mass, each with name and unit."""
         c = zip(("c_x", "c_y", "c_z"), ca.vertsplit(self.center_of_mass), strict=True)
         entries = zip(ENTRIES, ca.vertsplit(six(self.inertia)), strict=True)
         return (("mass", self.mass, "kg"), *((n, e, "m") for n, e in c), *((n, e, "kg m^2") for n, e in entries))
@@ -204,7 +204,7 @@ class FullInertia(metaclass=Checked):
 
 
 def check_guess(kind: str, name: str, guess: FullInertia, what: str) -> None:
-    """Raise ProblemError for an initial inertia for which ``within`` has no effect."""
+    """Raise ProblemError for an initial inertia to which ``within`` cannot be applied."""
     if guess.within is not None:
         raise ProblemError(f"{what} {name!r} uses numbers of its `guess=`, not its within=; give within= to the {kind}")
 
@@ -216,7 +216,7 @@ def _about_center(mass: ca.SX, center: ca.SX, inertia: Any, about: str, what: st
 
 
 def inertia_matrix(value: Any, what: str) -> ca.SX:
-    """Convert three principal moments, six entries (``ENTRIES``) or a symmetric matrix to (3, 3)."""
+    """Convert three principal moments, six entries (``ENTRIES``) or a symmetric matrix to a (3, 3) matrix."""
     given = expression(value, what)
     if given.numel() == 3:
         return ca.diag(symbolic(ca.vec(given), what, (3,)))
@@ -253,27 +253,27 @@ def symmetric(entries: Array) -> Array:
 
 
 def steiner(mass: ca.SX, c: ca.SX) -> ca.SX:
-    """Parallel-axis term m (|c|² 1 − c cᵀ): inertia about the origin minus that about the centre of mass, (3, 3)."""
+    """Parallel-axis term m (|c|² 1 − c cᵀ), (3, 3): inertia about the origin minus inertia about the centre of mass."""
     return mass * (ca.dot(c, c) * ca.SX.eye(3) - c @ c.T)
 
 
 def second_moment(inertia: ca.SX) -> ca.SX:
-    """Second moment Σ = ½ tr(I) 1 − I about the same point, (3, 3)."""
+    """Second moment of mass Σ = ½ tr(I) 1 − I about the same point as the inertia I, (3, 3)."""
     return ca.trace(inertia) / 2 * ca.SX.eye(3) - inertia
 
 
 def pseudo_inertia(mass: ca.SX, c: ca.SX, second: ca.SX) -> ca.SX:
-    """Pseudo-inertia J about the origin, (4, 4), of a body with Σ about its centre of mass c."""
+    """Pseudo-inertia J about the origin, (4, 4), from the second moment Σ about the centre of mass c."""
     return ca.blockcat([[second + mass * c @ c.T, mass * c], [mass * c.T, mass]])
 
 
 def from_second_moment(second: ca.SX) -> ca.SX:
-    """Inertia I = tr(Σ) 1 − Σ of a second moment, (3, 3)."""
+    """Inertia I = tr(Σ) 1 − Σ from the second moment of mass Σ, (3, 3)."""
     return ca.trace(second) * ca.SX.eye(3) - second
 
 
 def at_guess(formula: ca.SX) -> Array:
-    """Inertia at the initial values of its Parameters."""
+    """Numerical inertia at the initial values of its Parameters."""
     known = {} if formula.is_constant() else {p.name: p.guess for p in parameters_in([formula], "the inertia")}
     return substitute(formula, known)
 
@@ -283,7 +283,7 @@ def impossible(inertia: Array, rounding: float = DIGITS) -> str:
     moments = np.linalg.eigvalsh(inertia)
     told = ", ".join(f"{moment:.4g}" for moment in moments)
     if not moments[0] > 0:
-        return f"has principal moments {told} kg m² about the centre of mass, not all positive"
+        return f"principal moments {told} kg m² about the centre of mass are not all positive"
     if moments[2] > moments[0] + moments[1] + rounding * moments[2]:
-        return f"has principal moments {told} kg m² about the centre of mass, the largest above the sum of the others"
+        return f"principal moments {told} kg m² about the centre of mass: the largest is above the sum of the others"
     return ""

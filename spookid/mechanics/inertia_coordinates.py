@@ -39,7 +39,7 @@ _HELD = 1e-4  # standard deviation with which ``room`` is what it says
 
 @dataclass(frozen=True, eq=False)
 class Ellipsoid(metaclass=Checked):
-    """An ellipsoid that encloses a body, in the frame of the body.
+    """Ellipsoid that encloses a body, in the frame of the body; it bounds the distribution of mass.
 
     Raises:
         ProblemError: if it is not made of numbers, or a semi-axis is not positive.
@@ -64,16 +64,16 @@ class Ellipsoid(metaclass=Checked):
             raise ProblemError(f"{self.place}: Ellipsoid has semi-axes {self.semi_axes}; all must be positive")
 
     def room(self, mass: ca.SX, center: ca.SX, inertia: ca.SX) -> ca.SX:
-        """Realizability 1 − ∫ρ(x − x_s)ᵀ Q⁻¹ (x − x_s)/m = tr(J Q)/m: not negative if some density within the ellipsoid
-        has this inertia."""
+        """Realizability tr(J Q)/m = 1 − ∫ρ(x − x_s)ᵀ Q⁻¹ (x − x_s)/m: not negative if a mass density within the
+        ellipsoid has this inertia."""
         axes = ca.DM(rotations.matrix(rotations.exponential(ca.SX(self.turn)))).full()
         shape, away = ca.DM(axes / self.semi_axes**2 @ axes.T), center - ca.DM(self.center)
         return 1 - ca.trace(shape @ second_moment(inertia)) / mass - ca.dot(away, shape @ away)
 
 
 class InertiaCoordinates(FullInertia):
-    """Base class of inertias whose coordinates are Parameters, named after the inertia: ``LogCholesky`` and
-    ``ExponentialEigenvalue`` list its arguments."""
+    """Base class of inertias whose coordinates are Parameters, named after the inertia: see ``LogCholesky`` and
+    ``ExponentialEigenvalue``."""
 
     names: ClassVar[tuple[str, ...]]
     """Of the coordinates, after that of the inertia."""
@@ -105,7 +105,7 @@ class InertiaCoordinates(FullInertia):
         try:
             start = self._start(guess)
         except ValueError as error:
-            raise ProblemError(f"{what} has an initial inertia that {error}") from None
+            raise ProblemError(f"{what} has an unphysical initial inertia: {error}") from None
         mass, inertia = at_guess(guess.mass).item(), at_guess(guess.inertia)
         thin = _THIN * float(np.sqrt(np.trace(inertia) / 6 / mass))
         least, declared = math.log(thin if self.power == 1 else mass * thin**2), list[Parameter]()
@@ -138,14 +138,14 @@ class InertiaCoordinates(FullInertia):
 
     @cached_property
     def beliefs(self) -> tuple[Belief, ...]:
-        """Priors: that of ``within`` on π, and ``room`` as the rest of the ellipsoid."""
+        """Priors of the inertia: the prior of ``within`` on π, and the realizability ``room`` within the ellipsoid."""
         if self.inside is None or self.room is None:
             return super().beliefs
         left = self.inside.room(self.mass, self.center_of_mass, self.inertia)
         return (*super().beliefs, Belief("room", left - self.room, 0.0, _HELD))
 
     def from_pi_values(self, pi: Array, near: Array) -> Array:
-        """Coordinates of numerical inertial parameters π (10,); of equivalent ones those nearest to given values.
+        """Coordinates of numerical inertial parameters π (10,); of equivalent ones, those nearest to given values.
 
         Raises:
             ValueError: if there are none.
@@ -158,7 +158,7 @@ class InertiaCoordinates(FullInertia):
 
     @staticmethod
     def nearest(found: Array, near: Array) -> Array:
-        """Of all equivalent coordinates, those nearest to given ones."""
+        """Equivalent coordinates of the same inertia that are nearest to given coordinates."""
         return found
 
     @staticmethod
@@ -220,7 +220,7 @@ class LogCholesky(InertiaCoordinates):
 
     @staticmethod
     def physical(coordinates: ca.SX) -> Physical:
-        """Physical quantities of the coordinates: mass e^(2 alpha), centre of mass t, Σ = m U₃U₃ᵀ."""
+        """Mass e^(2 alpha), centre of mass t, and second moment Σ = m U₃U₃ᵀ for the coordinates."""
         alpha, d1, d2, d3, s12, s23, s13, t1, t2, t3 = ca.vertsplit(coordinates)
         mass = ca.exp(2 * alpha)
         upper = ca.blockcat([[ca.exp(d1), s12, s13], [0, ca.exp(d2), s23], [0, 0, ca.exp(d3)]])
@@ -254,7 +254,7 @@ class ExponentialEigenvalue(InertiaCoordinates):
     units = ("", "kg m", "kg m", "kg m", "", "", "", "rad", "rad", "rad")
     notes = (
         "logarithm of the mass in kg",
-        *(f"mass times {axis} of the centre of mass" for axis in "xyz"),
+        *(f"mass times coordinate {axis} of the centre of mass" for axis in "xyz"),
         *(f"logarithm of the second moment in kg m² along the principal axis {axis}" for axis in "xyz"),
         *(f"{axis} of the rotation vector of the principal axes" for axis in "xyz"),
     )
@@ -268,7 +268,7 @@ class ExponentialEigenvalue(InertiaCoordinates):
 
     @staticmethod
     def from_physical(mass: float, center_of_mass: Array, inertia: Array) -> Array:
-        """Inverse of ``physical`` with the smallest rotation; see ``InertiaCoordinates``."""
+        """Inverse of ``physical`` with the smallest rotation; arguments as of ``InertiaCoordinates``."""
         from scipy.spatial.transform import Rotation  # slow to load, and few ask for it
 
         second, axes = np.linalg.eigh(_thick(mass, inertia))
@@ -279,7 +279,7 @@ class ExponentialEigenvalue(InertiaCoordinates):
 
     @staticmethod
     def nearest(found: Array, near: Array, turn_only: bool = False) -> Array:
-        """Equivalent coordinates: principal axes in any order and direction, and rotations of more than half a turn."""
+        """Nearest equivalent coordinates: principal axes in any order and direction, rotations beyond half a turn."""
         from scipy.spatial.transform import Rotation  # slow to load, and few ask for it
 
         axes, sizes = Rotation.from_rotvec(found[7:]).as_matrix(), found[4:7]
@@ -300,12 +300,12 @@ def _thick(mass: float, inertia: Array) -> Array:
     second = np.trace(inertia) / 2 * np.eye(3) - inertia
     moments = np.linalg.eigvalsh(second)
     if not mass > 0:
-        raise ValueError(f"has mass {mass:g} kg; it must be positive")
+        raise ValueError(f"the mass is {mass:g} kg; it must be positive")
     if not moments[0] > _FLAT * moments[2]:
         told = ", ".join(f"{moment:.4g}" for moment in np.linalg.eigvalsh(inertia))
         raise ValueError(
-            f"has principal moments {told} kg m², and the largest must be below the sum of the others; raise the "
-            "smaller ones, as FullInertia.possible does"
+            f"among the principal moments {told} kg m², the largest must be below the sum of the others; raise "
+            "the smaller ones, as FullInertia.possible does"
         )
     return np.asarray(second)
 

@@ -21,7 +21,7 @@ from spookid.mechanics.coefficients import acts
 from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.friction_loads import smooth_sign
 from spookid.mechanics.joints import Joint
-from spookid.mechanics.loads import Efforts
+from spookid.mechanics.loads import Bound, Efforts
 from spookid.mechanics.manifold import Manifold, solved, split
 from spookid.mechanics.model import Mechanics, Model
 from spookid.parameter import stacked
@@ -30,7 +30,7 @@ from spookid.records import dataclass
 
 @dataclass(frozen=True)
 class Transmitted:
-    """Impulses that the joints of the spanning tree transmit."""
+    """Impulses that the joints of the spanning tree transmit, from the leaves to the root."""
 
     along: ca.SX
     """Sᵀp: along the coordinates of each joint of the tree [N s or N m s], then force (world) and torque (body)
@@ -41,7 +41,7 @@ class Transmitted:
 
 @dataclass(frozen=True, eq=False)
 class JointCoordinates:
-    """The coordinates of a model; ``n`` rates."""
+    """Joint coordinates of a model's spanning tree and free bodies, with ``n`` rates."""
 
     model: Model
 
@@ -73,28 +73,28 @@ class JointCoordinates:
 
     @cached_property
     def places(self) -> list[int]:
-        """Index of each rate among the coordinates of all joints in the model's order, then free bodies."""
+        """Index of each rate among the coordinates of all joints in the model's order, followed by free bodies."""
         of_joints = range(len(self.model.freedoms))
         tree = [place for joint in self.tree for place in of_joints[self.model.freedoms_of(joint)]]
         return [*tree, *range(len(of_joints), len(of_joints) + 6 * len(self.roots))]
 
     @property
     def cut_places(self) -> list[int]:
-        """Indices of the coordinates of cut joints in the same order."""
+        """Index of each coordinate of joints that close loops, in the same order."""
         of_joints = range(len(self.model.freedoms))
         return [place for joint in self.cut for place in of_joints[self.model.freedoms_of(joint)]]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Name of each rate, (n,): a joint coordinate, or the force or torque on a free body."""
+        """Name of each rate, (n,): joint coordinate, or force or torque component on a free body."""
         return tuple(disturbance_names(self.model)[place] for place in self.places)
 
     def start(self, joint: Joint) -> int:
-        """Index of the first rate of a joint of the tree."""
+        """Index of the first rate of a joint in the spanning tree."""
         return sum(len(other.coordinates) for other in self.tree[: self.tree.index(joint)])
 
     def coordinates(self, displacements: ca.SX, roots: ca.SX) -> ca.SX:
-        """Coordinates (ambient,) from displacements of all joints (n_s,) and poses of the free bodies (7 n_f,)."""
+        """Tree coordinates (ambient,) from displacements of all joints (n_s,) and poses of free bodies (7 n_f,)."""
         parts = []
         for joint in self.tree:
             own = displacements[self.model.freedoms_of(joint), 0]
@@ -102,7 +102,7 @@ class JointCoordinates:
         return stacked([*parts, roots])
 
     def along(self, poses: Array, displacements: Array) -> Array:
-        """Coordinates along a motion, (N, ambient), with continuous signs of quaternions."""
+        """Tree coordinates along a motion, (N, ambient), with continuous signs of quaternions."""
         given = ca.SX.sym("displacements", displacements.shape[1]), ca.SX.sym("roots", 7 * len(self.roots))
         convert = ca.Function("coordinates", list(given), [ca.densify(self.coordinates(*given))])
         places = [7 * self.model.bodies.index(body) + i for body in self.roots for i in range(7)]
@@ -110,17 +110,17 @@ class JointCoordinates:
         return self.manifold.continuous(found)
 
     def posed(self, displacements: ca.SX) -> ca.SX:
-        """Configuration q (7 n_b,) from displacements of all joints (n_s,), free bodies at the origin."""
+        """Configuration q (7 n_b,) from displacements of all joints (n_s,), with free bodies at the origin."""
         at_origin = stacked(ca.SX([0, 0, 0, 1, 0, 0, 0]) for _ in self.roots)
         return self.configuration(self.coordinates(displacements, at_origin))
 
     def of_tree(self, along: ca.SX) -> ca.SX:
-        """Select the impulses of the tree, along the coordinates (n,), from those of all joints (n_s,)."""
+        """Select the impulses along tree coordinates, (n,), from the impulses along all joint coordinates, (n_s,)."""
         acting = stacked(along[self.model.freedoms_of(joint), 0] for joint in self.tree)
         return ca.vertcat(acting, ca.SX(self.manifold.tangent - acting.numel(), 1))
 
     def configuration(self, x: ca.SX) -> ca.SX:
-        """Configuration q (7 n_b,) from the coordinates (ambient,)."""
+        """Configuration q (7 n_b,) of all bodies from the tree coordinates (ambient,)."""
         poses = {GROUND: (ca.SX(3, 1), ca.SX([1, 0, 0, 0]))}
         start = sum(joint.manifold.ambient for joint in self.tree)
         for i, body in enumerate(self.roots):
@@ -139,7 +139,7 @@ class JointCoordinates:
         return ca.vertcat(*(part for body in self.model.bodies for part in poses[body]))
 
     def transmitted(self, q: ca.SX, impulse: ca.SX) -> Transmitted:
-        """Joint impulses for p (6 n_b,) at a configuration q that satisfies the tree's joints."""
+        """Joint impulses that balance p (6 n_b,) at a configuration q that satisfies the tree's joints."""
         poses = {body: self.model.pose(body, q) for body in self.model.bodies}
         axes = {body: rotations.matrix(e) for body, (_, e) in poses.items()}
         force = {body: impulse[6 * i : 6 * i + 3] for i, body in enumerate(self.model.bodies)}
@@ -159,7 +159,7 @@ class JointCoordinates:
         return Transmitted(stacked(rows), loads)
 
     def balanced(self, at: Mechanics, impulse: ca.SX) -> Transmitted:
-        """Joint impulses with p = Σ_j (Gᵀλ + Ḡᵀτ)_j plus those of free bodies, exactly, for p (6 n_b,) at any
+        """Joint impulses whose sum p = Σ_j (Gᵀλ + Ḡᵀτ)_j, with those of free bodies, is exactly p (6 n_b,) at any
         configuration, even if it violates the tree's joints: ``along`` contains τ instead of Sᵀp."""
         rest, model = impulse, self.model
         along: dict[Joint, ca.SX] = {}
@@ -176,7 +176,7 @@ class JointCoordinates:
         return Transmitted(stacked(rows), loads)
 
     def ordered(self, loads: Mapping[Joint | Constraint, ca.SX]) -> ca.SX:
-        """Multipliers λ of all joints and constraints in the model's order, (n_g,); 0 for those that are not given."""
+        """Multipliers λ of all joints and constraints in the model's order, (n_g,); missing multipliers are 0."""
         names = self.model.holding.names
         return stacked(loads.get(thing, ca.SX(len(rows), 1)) for thing, rows in names.items())
 
@@ -198,11 +198,11 @@ class JointCoordinates:
 
     @property
     def private(self) -> int:
-        """Private unknowns of a step for loops: λ, and the process noise along coordinates of cut joints."""
+        """Additional unknowns of a step with loops: multipliers λ, and process noise along joints that close loops."""
         return self.closing_rows + len(self.cut_places)
 
     def order(self) -> list[tuple[Joint, Body, Body]]:
-        """Joints of the tree with their inner and outer bodies."""
+        """Joints of the spanning tree, each with its inner and outer body."""
         placed, found = {GROUND, *self.roots}, []
         for joint in self.tree:
             inner, outer = joint.bodies() if joint.parent.body in placed else tuple(reversed(joint.bodies()))
@@ -212,13 +212,13 @@ class JointCoordinates:
 
 
 def disturbance_names(model: Model) -> tuple[str, ...]:
-    """Names of the process-noise impulses of a step: joint coordinates, then force and torque on free bodies."""
+    """Names of the process-noise impulses in a step: joint coordinates, then force and torque on free bodies."""
     free = (f"{body.name} {what}" for body in model.bodies if body.free for what in ("force", "torque"))
     return (*(freedom.label for freedom in model.freedoms), *(name for name in free for _ in range(3)))
 
 
 def disturbance_units(model: Model) -> tuple[str, ...]:
-    """Unit of the force or torque behind each random impulse."""
+    """Unit of the force or torque whose impulse is process noise."""
     free = (unit for body in model.bodies if body.free for unit in ("N", "N m") for _ in range(3))
     return (*(freedom.coordinate.effort for freedom in model.freedoms), *free)
 
@@ -236,6 +236,14 @@ def _beyond(pose: _Pose, known: Frame, moved: _Pose, new: Frame) -> _Pose:
     return (at + rotations.matrix(e_known) @ away if away.nnz() else at), e_new
 
 
+def bound_of(model: Model, joint: Joint, position: ca.SX, before: ca.SX, rates: ca.SX, efforts: Efforts) -> Bound:
+    """Bound of a joint's dry friction, of positions, preceding rates, rates and efforts of all joints, (n_s,) each."""
+    own = model.freedoms_of(joint)
+    bound = joint.bound(position[own, 0], before[own, 0], efforts[own])
+    parts = bound.load, bound.constant, bound.load_lean, bound.constant_lean
+    return Bound(*(None if part is None else model.in_motion(part, (position, rates)) for part in parts))
+
+
 def along(
     model: Model,
     joint: Joint,
@@ -244,17 +252,20 @@ def along(
     inputs: Mapping[str, ca.SX],
     width: ca.SX,
     efforts: Efforts,
+    motion: tuple[ca.SX, ca.SX] | None = None,
 ) -> ca.SX:
-    """Efforts along joint coordinates without motors, (n,) [N m or N]: loads, and constant smooth friction."""
+    """Efforts along joint coordinates without motors, (n,) [N m or N]: loads, and constant smooth friction; ``motion``
+    as in ``Model.in_motion``."""
     bound = joint.bound(position, rate, efforts)
     lean = 0 if bound.constant_lean is None else bound.constant_lean
-    return model.effort(joint, position, rate, inputs, width) - smooth_sign(rate, width) * bound.constant - lean
+    dry = smooth_sign(rate, width) * bound.constant + lean
+    return model.effort(joint, position, rate, inputs, width, motion) - model.in_motion(dry, motion)
 
 
 def impulses_along(
     model: Model, u: ca.SX, acting: Callable[[Joint, slice], ca.SX], rates: ca.SX, changes: ca.SX, step: ca.SX
 ) -> ca.SX:
-    """Impulse along each joint coordinate over a step, of loads, armatures and motors, (n_s,)."""
+    """Impulses of loads, armatures and motors along each joint coordinate over a step, (n_s,)."""
     inputs, found = model.by_signal(u), list[ca.SX]()
     for joint in model.joints:
         own = model.freedoms_of(joint)
@@ -269,7 +280,7 @@ def impulses_along(
 
 
 def energy(model: Model, q: ca.SX, v: ca.SX, rates: ca.SX) -> ca.SX:
-    """Kinetic energy and potential energy of gravity [J]; like ``kinetic_energy``, with poses q of all bodies."""
+    """Kinetic energy and potential energy of gravity [J] as functions of the poses q of all bodies."""
     total = kinetic_energy(model, v, rates)
     for i, body in enumerate(model.bodies):
         total -= body.mass * ca.dot(model.gravity, q[7 * i : 7 * i + 3])
@@ -288,14 +299,14 @@ def kinetic_energy(model: Model, v: ca.SX, rates: ca.SX) -> ca.SX:
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """Projection of forces onto the coordinates of the spanning tree, without loop reactions."""
+    """Projection of forces onto the coordinates of the spanning tree, without reactions of loop constraints."""
 
     model: Model
 
     @cached_property
     def ingredients(self) -> tuple[ca.SX, ca.SX]:
-        """Symbol of the configuration, (7 n_b,), and stacked column by column: mass matrix of bodies and armatures, G
-        of all constraint equations and Ḡ of all coordinates, (·, 6 n_b) each."""
+        """Configuration symbol (7 n_b,), and stacked column by column: mass matrix of bodies and armatures, G of all
+        constraint equations and Ḡ of all coordinates, (·, 6 n_b) each."""
         q, model = ca.SX.sym("q", self.model.configuration.ambient), self.model
         at, own = model.mechanics(q), ca.SX.zeros(len(model.freedoms))
         for joint in model.joints:
@@ -306,8 +317,8 @@ class Projection:
         return q, ca.vec(ca.vertcat(mass, at.constraint, at.slip))
 
     def matrices(self, values: Array, bearing: Array | None = None) -> Array:
-        """Matrices Nᵀ[I, B] at each step, (N, n, n + n_c). B converts forces along the coordinates of cut joints to
-        equivalent ones along the n of the tree and of free bodies."""
+        """Matrices Nᵀ[I, B] at each step, (N, n, n + n_c). B converts forces along joints that close loops to
+        equivalent forces along the n coordinates of the tree and free bodies."""
         joints, model = JointCoordinates(self.model), self.model
         width, rows, n = model.configuration.tangent, model.rows, len(joints.places)
         stacked = values.reshape(len(values), width, -1).transpose(0, 2, 1)

@@ -57,7 +57,7 @@ class _Sliding(Joint):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Prismatic(_Sliding):
-    """A slider along the x axes of two frames, which do not turn against each other.
+    """Slider joint: translation along the x axes of two frames, without rotation.
 
     Its position is that of the child's origin along the parent's x [m]. Its arguments are those of every ``Joint``.
     """
@@ -68,7 +68,7 @@ class Prismatic(_Sliding):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Cylindrical(_Sliding):
-    """A rod in a sleeve: it slides along the x axes of two frames and turns about them.
+    """Cylindrical joint, a rod in a sleeve: translation along and rotation about the x axes of two frames.
 
     Its coordinates are the position of the child's origin along the parent's x [m], and its angle about x [rad].
 
@@ -81,7 +81,7 @@ class Cylindrical(_Sliding):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Planar(_Sliding):
-    """A puck on a table: the child's origin stays in the y-z plane of the parent, and turns about its x axis.
+    """Planar joint, a puck on a table: the child's origin moves in the parent's y-z plane and rotates about its x axis.
 
     Its coordinates are the position along y and z of the parent [m], and the angle about x [rad].
 
@@ -94,7 +94,7 @@ class Planar(_Sliding):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PinInSlot(_Sliding):
-    """A pin in a straight slot: the child's origin stays on the y axis of the parent, and turns about its x axis.
+    """Pin in a straight slot: the child's origin moves along the parent's y axis and rotates about its x axis.
 
     Its coordinates are the position along y of the parent [m], and the angle about x [rad].
 
@@ -107,7 +107,7 @@ class PinInSlot(_Sliding):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Screw(Joint):
-    """A spindle and its nut: rotation about the x axes of two frames, with ``pitch`` metres along x per radian.
+    """Screw joint: rotation about the x axes of two frames, with ``pitch`` metres of translation along x per radian.
 
     Its one coordinate is the angle [rad]. The position along x counts its turns.
 
@@ -140,7 +140,7 @@ class Screw(Joint):
         )
 
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Angle nearest to that which belongs to the position along x."""
+        """Angle of the screw nearest to the angle that follows from the position along x."""
         moved = _apart(a, b)[0] / self.pitch
         return moved + rotations.wrapped(angle_about_x(a, b) - moved)
 
@@ -156,7 +156,7 @@ class Screw(Joint):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Universal(Joint):
-    """A cross with two pins: a turn about x of the first frame, then one about y of the second.
+    """Universal joint, a cross with two pins: rotation about x of the first frame, then about y of the second.
 
     Its coordinates are both angles [rad]; where they are zero the frames agree.
 
@@ -167,7 +167,7 @@ class Universal(Joint):
     linear, angular = ("x", "y", "z"), ("xy",)
 
     def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Distance of the origins, and the component of the parent's x axis along y of the child, (4,)."""
+        """Distance of the origins, and component of the parent's x axis along the child's y axis, (4,)."""
         return ca.vertcat(a.origin - b.origin, ca.dot(a.x, b.y))
 
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
@@ -177,13 +177,13 @@ class Universal(Joint):
         return ca.SX(3, 1), _turned(position[0], position[1])
 
     def motion(self, position: ca.SX, rates: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """Angular velocity about x of the first frame, expressed in the second, and about y of the second."""
+        """Angular velocity about x of the first frame, in axes of the second, plus that about y of the second."""
         return ca.SX(3, 1), ca.vertcat(ca.cos(position[1]) * rates[0], rates[1], ca.sin(position[1]) * rates[0])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Spherical(Joint):
-    """A ball joint: it rotates about every axis.
+    """Ball joint: rotation about every axis.
 
     Its coordinates are the rotation vector ψ from the parent's axes to the child's [rad], its rates the angular
     velocity of the child against the parent in the child's axes, and what acts along them is a torque in these axes. A
@@ -218,7 +218,7 @@ class Spherical(Joint):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fixed(Joint):
-    """A rigid connection of two bodies. It has no coordinate, and deflects with its compliance.
+    """Rigid connection of two bodies. It has no coordinate, and deflects only with its compliance.
 
     >>> bracket = Fixed("bracket", GROUND.frame(), arm.frame(), compliance=1e-6)
     """

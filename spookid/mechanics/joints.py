@@ -37,7 +37,7 @@ _NOT_NEGATIVE = ("compliance", "damping", *_COEFFICIENTS, "stribeck")
 
 @dataclass(frozen=True, eq=False)
 class Joint(metaclass=Checked):
-    """A regularized joint between two frames (Marklund et al., Appendix F); the base class of joints.
+    """Joint between two frames, with compliance and damping (Marklund et al., Appendix F); base class of joints.
 
     A subclass says which rows vanish where it holds, which coordinates it leaves and what transform they make; rows and
     coordinates are six together. Everything else follows: what it transmits, rates, loads, sensors, labels. A slider:
@@ -116,16 +116,16 @@ class Joint(metaclass=Checked):
 
     @property
     def manifold(self) -> Manifold:
-        """Manifold of its position; unit quaternions for rotations about more than one axis."""
+        """Manifold of the joint's position; unit quaternions for rotations about more than one axis."""
         return Manifold((("flat", len(self.coordinates)),)).joined
 
     @abstractmethod
     def violation(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Constraint residual g of the joint: ``linear`` equations [m], then ``angular`` ones."""
+        """Constraint residual g of the joint: ``linear`` equations [m], then ``angular`` equations."""
 
     @abstractmethod
     def position(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Position of the joint on its manifold."""
+        """Position of the joint on its manifold, from the poses of both frames."""
 
     @abstractmethod
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
@@ -148,26 +148,26 @@ class Joint(metaclass=Checked):
         return self.manifold.difference(self.position(a, b), self.manifold.zero)
 
     def in_range(self, displacement: ca.SX) -> ca.SX:
-        """Coordinates (n,) with periodic angles wrapped to (−π, π]."""
+        """Coordinates (n,), with periodic angles wrapped to (−π, π]."""
         parts = zip(self.coordinates, ca.vertsplit(displacement) if self.coordinates else (), strict=True)
         return stacked(coordinate.in_range(value) for coordinate, value in parts)
 
     def rates(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Rates in the tangent space of its position, (n,) [m/s or rad/s]; linear in the velocities."""
+        """Rates in the tangent space of the joint's position, (n,) [m/s or rad/s]; linear in the velocities."""
         symbols = a.in_symbols(), b.in_symbols()
         position = self.position(*symbols)
         moved = self.manifold.lowered(position, rate(position, symbols))
         return inserted(moved, symbols, (a, b))
 
     def slopes(self, a: MovingFrame, b: MovingFrame, moving: MovingFrame) -> ca.SX:
-        """Derivatives of equations and coordinates in the twist of ``moving``, one of the two frames, (6, 6)."""
+        """Derivatives of equations and coordinates by the twist of the frame ``moving``, (6, 6)."""
         held = ca.jacobian(ca.SX(self.violation(a, b)), moving.pose) @ moving.basis
         return ca.vertcat(held, ca.jacobian(ca.SX(self.rates(a, b)), moving.twist))
 
     def carried(
         self, a: MovingFrame, b: MovingFrame, outer: MovingFrame, force: ca.SX, torque: ca.SX
     ) -> tuple[ca.SX, ca.SX]:
-        """Impulses λ and τ (along the coordinates) that equal an impulse on the body of ``outer``, one of both frames.
+        """Joint impulses λ and τ (along the coordinates) that equal a given impulse on the body of frame ``outer``.
 
         Args:
             force: at the centre of mass, in the world, (3,).
@@ -181,7 +181,7 @@ class Joint(metaclass=Checked):
 
     @property
     def is_own(self) -> bool:
-        """True for user-defined joints, also those derived from a joint of the package."""
+        """True for user-defined joints, including subclasses of the package's joints."""
         return not type(self).__module__.startswith("spookid.")
 
     @property
@@ -191,7 +191,7 @@ class Joint(metaclass=Checked):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Labels of its coordinates; the joint's name if there is only one."""
+        """Labels of the joint's coordinates; the joint's name if it has only one."""
         if len(self.coordinates) == 1:
             return (self.name,)
         return tuple(f"{self.name} {coordinate.name}" for coordinate in self.coordinates)
@@ -203,7 +203,7 @@ class Joint(metaclass=Checked):
 
     @cached_property
     def acting(self) -> tuple[Load, ...]:
-        """All loads of the joint: those of its coefficients, then additional ones."""
+        """All loads of the joint: those of its coefficients, then the additional loads."""
         own: list[tuple[bool, Load]] = [
             (acts(self.stiffness), Spring(self.stiffness, self.rest)),
             (acts(self.viscous), Viscous(self.viscous)),
@@ -218,11 +218,11 @@ class Joint(metaclass=Checked):
         return tuple(dict.fromkeys(signal for load in self.loads for signal in load.signals))
 
     def bound(self, at: ca.SX, rates: ca.SX, efforts: Efforts) -> Bound:
-        """Bound of dry friction, given coordinates, rates of the preceding step, and efforts, (n,)."""
+        """Bound of dry friction for given coordinates, rates of the preceding step, and efforts, (n,)."""
         return sum((load.bound_under(at, rates, efforts) for load in self.acting), Bound.none(len(self.coordinates)))
 
     def effort(self, position: ca.SX, rates: ca.SX, inputs: Mapping[str, ca.SX], width: ca.SX) -> ca.SX:
-        """Efforts of its loads along its coordinates, without dry friction, (n,) [N m or N].
+        """Efforts of the joint's loads along its coordinates, without dry friction, (n,) [N m or N].
 
         Args:
             inputs: inputs by signal.
@@ -234,23 +234,23 @@ class Joint(metaclass=Checked):
 
     @cached_property
     def some_bound(self) -> Bound:
-        """Bound of dry friction at a numerical position and rate."""
+        """Example of a dry-friction bound at a numerical position and rate."""
         numbers = ca.SX([0.5] * len(self.coordinates))
         return self.bound(numbers, numbers, Efforts.sample(len(self.coordinates)))
 
     @cached_property
     def rubbing(self) -> tuple[bool, ...]:
-        """True for each coordinate that has dry friction of any kind."""
+        """True for each coordinate that has dry friction."""
         return self.some_bound.acts
 
     @property
     def follows_load(self) -> bool:
-        """True if its dry friction depends on the transmitted forces."""
+        """True if the dry friction depends on the forces that the joint transmits."""
         return not self.some_bound.load.is_zero()
 
     @property
     def rubs(self) -> bool:
-        """True if any of its coordinates has dry friction."""
+        """True if a coordinate of the joint has dry friction."""
         return any(self.rubbing)
 
     def compliances(self) -> ca.SX:
@@ -264,7 +264,7 @@ class Joint(metaclass=Checked):
 
     @property
     def stops(self) -> list[tuple[int, ca.SX]]:
-        """Each coordinate that has limits, with (lower, upper), (2,)."""
+        """Limits (lower, upper) of each coordinate that has limits, (2,)."""
         return [(i, pair) for i, pair in enumerate(self.limits or ()) if pair is not None]
 
     def bodies(self) -> tuple[Body, Body]:
@@ -272,7 +272,7 @@ class Joint(metaclass=Checked):
         return self.parent.body, self.child.body
 
     def expressions(self) -> list[ca.SX]:
-        """All expressions that may contain a Parameter, also those of methods of a subclass."""
+        """All expressions that may contain a Parameter, including those of methods of a subclass."""
         own = [getattr(self, name) for name in ("damping", *_COEFFICIENTS, "rest", "compliance")]
         pairs = [pair for pair in (self.stribeck, *(pair for _, pair in self.stops)) if pair is not None]
         of_loads = [e for load in self.loads for e in load.expressions(len(self.coordinates))]
@@ -344,7 +344,7 @@ class Joint(metaclass=Checked):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Hinge(Joint):
-    """A hinge about the x axes of two frames.
+    """Hinge: rotation about the x axes of two frames.
 
     Its angle is zero where the y axes agree and grows with a right-handed turn of the child about x.
 
@@ -371,7 +371,7 @@ class Hinge(Joint):
         return angle_about_x(a, b)
 
     def rates(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Slip rate (F.2), computed with the child's constant x axis in its own frame."""
+        """Hinge rate (F.2), computed with the child's x axis, which is constant in its own frame."""
         return ca.dot(b.frame.axes[:, 0], b.omega) - ca.dot(b.x, a.axes @ (a.frame.axes.T @ a.omega))
 
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:
@@ -392,7 +392,7 @@ class Hinge(Joint):
 
 
 def check_coordinate(joint: Joint, coordinate: object, what: str) -> None:
-    """Raise ProblemError for a coordinate that a joint does not have; ``what`` begins the sentence."""
+    """Raise ProblemError for a coordinate that a joint does not have; ``what`` begins the message."""
     count = len(joint.coordinates)
     if not (isinstance(coordinate, int) and 0 <= coordinate < count):
         raise ProblemError(

@@ -45,26 +45,26 @@ class _Crossing:
     slopes: ca.SX  # how it follows the joint's rates, (6, n)
 
     def along(self, force: ca.SX, moment: ca.SX) -> ca.SX:
-        """Virtual work of a force (inner axes) and a moment about the origin (outer axes) along unit rates, (n,)."""
+        """Virtual work of a force (inner axes) and a moment about the origin (outer axes) for unit rates, (n,)."""
         return self.slopes.T @ ca.vertcat(force, moment)
 
 
 @dataclass(frozen=True, eq=False)
 class Turning:
-    """Angular motion of one body, each (3,) in its own axes."""
+    """Angular velocity and acceleration of one body, each (3,) in the body's axes."""
 
     omega: ca.SX
     alpha: ca.SX
     acceleration: ca.SX  # of its centre of mass, less gravity
 
     def at(self, point: ca.SX) -> ca.SX:
-        """Acceleration of a point on the body, minus gravity."""
+        """Acceleration of a point on the body minus gravity."""
         return self.acceleration + _lever(self, point)
 
 
 @dataclass(frozen=True, eq=False)
 class Recursion:
-    """Forward kinematics of all bodies of a model, for given motions of tree joints and free bodies."""
+    """Forward kinematics of all bodies of a model, for a given motion of tree joints and free bodies."""
 
     joints: JointCoordinates
     x: ca.SX
@@ -96,7 +96,7 @@ class Recursion:
 
     @cached_property
     def positions(self) -> ca.SX:
-        """Coordinates of all joints, in the model's order; those of the tree may exceed a turn, (n_s,)."""
+        """Coordinates of all joints in the model's order, (n_s,); coordinates of tree joints may exceed a turn."""
         found, start = {}, 0
         for joint in self.joints.tree:
             size = joint.manifold.ambient
@@ -149,7 +149,7 @@ class Recursion:
 
     @cached_property
     def needed(self) -> dict[Body, Wrench]:
-        """Force and torque that accelerate each body, including gravity: m a, and J ω̇ + ω × Jω."""
+        """Force and torque that accelerate each body against inertia and gravity: m a, and J ω̇ + ω × Jω."""
         found = {}
         for body in self.joints.model.bodies:
             turning = self.bodies[body]
@@ -158,7 +158,7 @@ class Recursion:
         return found
 
     def less(self, wrenches: Mapping[Body, Wrench], given: ca.SX) -> dict[Body, Wrench]:
-        """Subtract given forces in the world and torques in the body (6 n_b,) from wrenches."""
+        """Subtract given forces in the world and torques in the body, (6 n_b,), from the wrenches."""
         found = dict(wrenches)
         for i, body in enumerate(self.joints.model.bodies):
             force, torque = given[6 * i : 6 * i + 3], given[6 * i + 3 : 6 * i + 6]
@@ -166,12 +166,12 @@ class Recursion:
         return found
 
     def in_world(self, wrenches: Mapping[Body, Wrench]) -> ca.SX:
-        """Convert wrenches to forces in the world and torques in the body of all bodies, (6 n_b,)."""
+        """Convert wrenches to forces in the world and torques in the body axes of all bodies, (6 n_b,)."""
         parts = ((self.axes[b] @ wrenches[b][0], wrenches[b][1]) for b in self.joints.model.bodies)
         return ca.vertcat(*(part for pair in parts for part in pair))
 
     def along(self, wrenches: Mapping[Body, Wrench]) -> ca.SX:
-        """Virtual work of wrenches along unit rates of tree joints, then force (world) and torque on free bodies,
+        """Virtual work of wrenches for unit rates of tree joints, then force (world) and torque on free bodies,
         (n,)."""
         total, rows = dict(wrenches), {}
         for crossing in reversed(self._crossings):
@@ -251,7 +251,7 @@ def rest_positions(model: Model, values: Values) -> Array:
 
 
 def place(model: Model, displacements: Array, values: Values) -> Array:
-    """Compute poses from joint coordinates, with all constraints of the tree satisfied."""
+    """Compute poses from joint coordinates; all constraints of the tree are satisfied."""
     return _conversions(model)[0](displacements, values)
 
 
@@ -281,7 +281,7 @@ def velocities(poses: Array, step: float) -> Array:
 
 
 def central(poses: Array, step: float) -> Array:
-    """Velocities at each pose, averaged over both sides and extrapolated at the ends; (N, 7 n_b) to (N, 6 n_b)."""
+    """Velocities at each pose: means of both sides, extrapolated at the ends; (N, 7 n_b) to (N, 6 n_b)."""
     sides = velocities(np.ascontiguousarray(poses), step)[1:]
     middle = (sides[1:] + sides[:-1]) / 2
     first, last = 1.5 * sides[:1] - 0.5 * sides[1:2], 1.5 * sides[-1:] - 0.5 * sides[-2:-1]
@@ -289,12 +289,12 @@ def central(poses: Array, step: float) -> Array:
 
 
 def displacements(model: Model, poses: Array, values: Values) -> Array:
-    """Coordinates of all joints, angles of hinges in (−π, π], (N, 7 n_b) to (N, n_s)."""
+    """Coordinates of all joints along a motion, with hinge angles in (−π, π], (N, 7 n_b) to (N, n_s)."""
     return _conversions(model)[1](poses, values)
 
 
 def unwrapped(model: Model, displacements: Array) -> Array:
-    """Coordinates (N, n_s) with periodic ones made continuous in time."""
+    """Coordinates (N, n_s) with periodic coordinates made continuous in time."""
     columns = displacements.copy()
     for i, freedom in enumerate(model.freedoms):
         if freedom.coordinate.period is not None:
@@ -303,7 +303,7 @@ def unwrapped(model: Model, displacements: Array) -> Array:
 
 
 def evaluated(expression: ca.SX, symbol: ca.SX, rows: Array, values: Values) -> Array:
-    """Evaluate an expression of ``symbol`` at each row of numbers, (N, n)."""
+    """Evaluate an expression of ``symbol`` for each row of numbers, (N, n)."""
     return _ByRows.of(expression, symbol)(rows, values)
 
 

@@ -25,7 +25,7 @@ Hold = Literal["previous", "linear", "band"]
 
 @dataclass(frozen=True, eq=False)
 class Input:
-    """A signal that acts on a mechanism."""
+    """Input signal that acts on a mechanism, with delay and hold."""
 
     signal: str
     """Its name in the recordings."""
@@ -40,13 +40,13 @@ class Input:
 
     @property
     def name(self) -> str:
-        """Name of the signal and its power."""
+        """Name of the signal with its power."""
         return self.signal if self.power == 1 else f"{self.signal}^{self.power}"
 
 
 @dataclass(frozen=True)
 class Bound:
-    """Bound of the dry-friction impulse over a step h, μ Σ|λ_i| + h c, with the impulses λ of the joint's constraint.
+    """Bound μ Σ|λ_i| + h c of the dry-friction impulse over a step h, with the constraint impulses λ of the joint.
 
     If it differs by direction, ``load`` and ``constant`` are the means of both, and friction is between
     −(bound + lean) where the coordinate grows and bound − lean where it falls.
@@ -70,7 +70,7 @@ class Bound:
 
     @classmethod
     def sided(cls, forward: Bound, backward: Bound) -> Bound:
-        """Friction bound with different values for increasing and decreasing coordinates."""
+        """Friction bound with separate values for increasing and decreasing coordinates."""
         pairs = (forward.load, backward.load), (forward.constant, backward.constant)
         return cls(*((a + b) / 2 for a, b in pairs), *((a - b) / 2 for a, b in pairs))
 
@@ -81,18 +81,18 @@ class Bound:
 
     @property
     def acts(self) -> tuple[bool, ...]:
-        """True for each coordinate whose bound is not zero."""
+        """True for each coordinate whose friction bound is not zero."""
         return tuple(not (is_zero(self.load[i]) and is_zero(self.constant[i])) for i in range(self.constant.numel()))
 
     @property
     def leans(self) -> bool:
-        """True if the bound depends on the direction."""
+        """True if the friction bound depends on the direction of motion."""
         return self.load_lean is not None or self.constant_lean is not None
 
 
 @dataclass(frozen=True)
 class Efforts:
-    """Efforts on both sides of a joint's gears along its coordinates, (n,) each [N m or N]."""
+    """Efforts of motor and weight on both sides of a joint's gears, along its coordinates, (n,) each [N m or N]."""
 
     motor: ca.SX
     """That of motors and servos."""
@@ -101,7 +101,7 @@ class Efforts:
 
     @classmethod
     def sample(cls, coordinates: int) -> Efforts:
-        """Sample efforts for analysing the structure of a bound."""
+        """Example efforts, to analyse the structure of a friction bound."""
         return cls(*(ca.SX(ca.DM([value] * coordinates)) for value in (0.6, -0.35)))
 
     def __getitem__(self, rows: slice) -> Efforts:
@@ -109,7 +109,7 @@ class Efforts:
 
 
 class Load(metaclass=Checked):
-    """Base class of loads along the n coordinates of a joint; a subclass defines one of the methods.
+    """Base class of loads along the n coordinates of a joint; a subclass defines one of its methods.
 
     >>> class Magnet(Load):
     ...     def effort(self, position, rate, inputs):
@@ -145,29 +145,29 @@ class Load(metaclass=Checked):
         return ca.SX.zeros(rate.numel())
 
     def smooth_effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX, width: ca.SX) -> ca.SX:
-        """Effort smoothed around rest over rates of ``width`` [m/s or rad/s], (n,); default: ``effort`` itself.
+        """Effort smoothed near rest over the rate ``width`` [m/s or rad/s], (n,); default: ``effort`` itself.
 
         The width is that of smooth dry friction. Solvers need derivatives that are continuous at rest.
         """
         return self.effort(position, rate, inputs)
 
     def bound(self, rate: ca.SX) -> Bound:
-        """Bound of dry friction, given the rates of the preceding step, (n,) [m/s or rad/s]."""
+        """Bound of dry friction for given rates of the preceding step, (n,) [m/s or rad/s]."""
         return Bound.none(rate.numel())
 
     def bound_at(self, position: ca.SX, rate: ca.SX) -> Bound:
-        """Bound of dry friction if it depends on the position, too, (n,) [m or rad]; default: ``bound``."""
+        """Bound of dry friction that also depends on the position, (n,) [m or rad]; default: ``bound``."""
         return self.bound(rate)
 
     sees_efforts: bool = False
     """True for a bound that depends on the efforts that gears transmit."""
 
     def bound_under(self, position: ca.SX, rate: ca.SX, efforts: Efforts) -> Bound:
-        """Bound of dry friction if it depends on the efforts of motor and weight; default: ``bound_at``."""
+        """Bound of dry friction that also depends on efforts of motor and weight; default: ``bound_at``."""
         return self.bound_at(position, rate)
 
     def check(self, coordinates: int, what: str) -> None:
-        """Refuse a load that cannot be evaluated, or does not act along each coordinate.
+        """Raise ProblemError if the load cannot be evaluated, or does not return an effort for each coordinate.
 
         Raises:
             ProblemError: with ``what`` at the beginning.
@@ -197,7 +197,7 @@ class Load(metaclass=Checked):
 
 
 class Spring(Load):
-    """Linear spring −k (x − x₀) on the coordinate x.
+    """Linear spring with effort −k (x − x₀) along the coordinate x.
 
     >>> door = Hinge("door", GROUND.frame(), arm.frame(), loads=[Spring(0.3, rest=0.1)])
 
@@ -220,7 +220,7 @@ class Spring(Load):
 
 
 class Effort(Load):
-    """Given force or torque: a constant, a ripple over the position, or either times a signal::
+    """Given force or torque along a coordinate: a constant, a ripple over the position, or either times a signal::
 
         Effort(offset)                                  # [N m or N]
         Effort(Fourier({7: (a, b)}))                    # cogging
@@ -247,7 +247,7 @@ class Effort(Load):
         self.delay, self.hold = symbolic(delay, f"{what}: delay"), hold
 
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
-        """Effort at the position, times the signal if there is one."""
+        """Effort at the position, multiplied by the signal if there is one."""
         given = _one(self._value, position) + ca.SX.zeros(rate.numel())
         return given * inputs[0] if self.signals else given
 

@@ -29,7 +29,7 @@ def _is_part(part: object) -> bool:
 
 @dataclass(frozen=True)
 class Manifold:
-    """Product manifold of flat coordinates and unit quaternions.
+    """Product manifold of real coordinates ("flat") and unit quaternions.
 
     >>> Manifold((("flat", 3), ("rotation", 4))).ambient
     7
@@ -40,11 +40,11 @@ class Manifold:
 
     def __post_init__(self) -> None:  # made too often for the checks of other classes
         if not (isinstance(self.parts, tuple) and all(map(_is_part, self.parts))):
-            raise ProblemError(f"Manifold: parts is {shown(self.parts)}; give pairs, ('flat', n) or ('rotation', 4)")
+            raise ProblemError(f"Manifold: parts= is {shown(self.parts)}; give pairs ('flat', n) or ('rotation', 4)")
 
     @property
     def ambient(self) -> int:
-        """Number of coordinates of a point."""
+        """Number of coordinates of a point on the manifold."""
         return sum(size for _, size in self.parts)
 
     @property
@@ -63,7 +63,7 @@ class Manifold:
         return Manifold(tuple(part for part in parts if part[1]))
 
     def part(self, coordinates: Sequence[int]) -> Manifold:
-        """Submanifold of some coordinates; rotations are included entirely or not at all.
+        """Submanifold of some coordinates; each rotation is included entirely or not at all.
 
         Raises:
             ValueError: for some of a rotation.
@@ -74,7 +74,7 @@ class Manifold:
             count = len(wanted.intersection(range(start, start + size)))
             if kind == "rotation" and count not in (0, size):
                 raise ValueError(
-                    f"coordinates {start} to {start + size - 1} are one rotation and must be used together"
+                    f"coordinates {start} to {start + size - 1} form one rotation: select all of them or none"
                 )
             parts.append((kind, count))
             start += size
@@ -87,7 +87,7 @@ class Manifold:
         return stacked(parts)
 
     def coordinate(self, column: int) -> int:
-        """Flat coordinate that belongs to a tangent column.
+        """Index of the flat coordinate for a tangent column.
 
         Raises:
             ValueError: if it is one of a rotation.
@@ -99,15 +99,15 @@ class Manifold:
                     break
                 return point + column - step
             point, step = point + size, step + size - (kind == "rotation")
-        raise ValueError(f"tangent column {column} must move exactly one coordinate")
+        raise ValueError(f"tangent column {column} belongs to a rotation; give the column of a flat coordinate")
 
     def retract(self, x: ca.SX, delta: ca.SX) -> ca.SX:
         """Retraction x ⊞ δ: addition for flat parts, e ⋆ exp(ψ) for rotations; (ambient,), (tangent,) to (ambient,)."""
         return stacked(self._each(rotations.plus, operator.add, self._points(x), self._steps(delta)))
 
     def chart(self, x: ca.SX, delta: ca.SX) -> ca.SX:
-        """Chart around x: point (ambient,) of coordinates δ (tangent,), equal to ``retract`` to second order, but with
-        Cayley's map, which is smooth."""
+        """Chart around x: point (ambient,) for coordinates δ (tangent,), equal to ``retract`` to second order, but by
+        the smooth Cayley map."""
 
         def turned(e: ca.SX, psi: ca.SX) -> ca.SX:
             return rotations.multiply(e, rotations.cayley(psi))
@@ -115,7 +115,7 @@ class Manifold:
         return ca.vertcat(*self._each(turned, operator.add, self._points(x), self._steps(delta)))
 
     def chart_tangent(self, delta: ca.SX) -> ca.SX:
-        """Tangent T of the chart, sparse (tangent, tangent): chart(x, δ + dδ) = chart(x, δ) ⊞ T dδ to first order."""
+        """Tangent matrix T of the chart, sparse (tangent, tangent): chart(x, δ + dδ) = chart(x, δ) ⊞ T dδ."""
         return ca.diagcat(*self._each(rotations.cayley_tangent, _unit, self._steps(delta)))
 
     def minus(self, x1: ca.SX, x0: ca.SX) -> ca.SX:
@@ -131,13 +131,13 @@ class Manifold:
         return ca.diagcat(*self._each(rotations.tangent, _unit, self._points(x)))
 
     def lowered(self, x: ca.SX, flow: ca.SX) -> ca.SX:
-        """Tangent vector δ with basis(x) δ = flow, for a velocity of x, (tangent,)."""
+        """Tangent vector δ that solves basis(x) δ = flow, for a velocity ``flow`` of x, (tangent,)."""
         parts = zip(self.parts, self._points(x), self._points(flow), strict=True)
         # The columns of a rotation's basis are orthogonal, each of length a half.
         return stacked(4 * rotations.tangent(e).T @ d if kind == "rotation" else d for (kind, _), e, d in parts)
 
     def normed(self, x: Array) -> Array:
-        """Normalize the quaternions of a numerical point (ambient,)."""
+        """Normalize the quaternions in a numerical point (ambient,)."""
         cuts = np.cumsum([size for _, size in self.parts])[:-1]
         parts = zip(self.parts, np.split(x, cuts), strict=True)
         return np.concatenate([p / np.linalg.norm(p) if kind == "rotation" else p for (kind, _), p in parts])
@@ -148,7 +148,7 @@ class Manifold:
         return self._turned(points, turns)
 
     def like(self, points: Array, others: Array) -> Array:
-        """Choose the signs of quaternions in points (N, ambient) nearest to those of other points."""
+        """Choose the signs of quaternions in points (N, ambient) so that they are nearest to other points."""
         pairs = zip(self._quaternions(points), self._quaternions(others), strict=True)
         return self._turned(points, [_signs(*pair) for pair in pairs])
 
@@ -189,7 +189,7 @@ def _signs(quaternions: Array, others: Array) -> Array:
 
 
 def split(vector: ca.SX, sizes: Sequence[int]) -> Sequence[ca.SX]:
-    """Split a vector into parts of given sizes, three times faster than CasADi's ``vertsplit``."""
+    """Split a vector into parts of given sizes; three times faster than CasADi's ``vertsplit``."""
     return [vector[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True)]
 
 
@@ -204,7 +204,7 @@ def gradient(expression: ca.SX, x: ca.SX, manifold: Manifold) -> ca.SX:
 
 
 def solved(matrix: ca.SX, right: ca.SX) -> ca.SX:
-    """Solve a small sparse linear system (n, n) for right sides (n, k), by blocks of its lower triangular form."""
+    """Solve a small sparse linear system (n, n) for right-hand sides (n, k), by blocks of its lower triangular form."""
     matrix = ca.sparsify(matrix)
     count, rows, columns, row_cuts, column_cuts, *_ = matrix.sparsity().btf()
     found, none = [ca.SX(0)] * matrix.shape[0], ca.SX(0, right.shape[1])
@@ -220,7 +220,7 @@ def solved(matrix: ca.SX, right: ca.SX) -> ca.SX:
 
 
 def halved(matrix: ca.SX, right: ca.SX) -> ca.SX:
-    """Solve L x = right with the Cholesky factor L of a small symmetric positive definite matrix (n, n)."""
+    """Solve L x = right, where L is the Cholesky factor of a small symmetric positive definite matrix (n, n)."""
     upper, found = ca.chol(ca.densify(matrix)), list[ca.SX]()
     for i, value in enumerate(ca.vertsplit(ca.densify(right))):
         before = sum((upper[j, i] * known for j, known in enumerate(found)), ca.SX(0))

@@ -14,16 +14,17 @@ from spookid.errors import ProblemError, collected, declared_at
 from spookid.mechanics.body import GROUND, Body, Frame, RobotFile
 from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.contacts import Contact
+from spookid.mechanics.hidden import Hidden, inserted_in, walks_in
 from spookid.mechanics.holding import Freedom, Holding, rooted, spanning_tree
 from spookid.mechanics.inertia import Belief
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.loads import Input
 from spookid.mechanics.manifold import Manifold, jacobian
 from spookid.mechanics.motor import Motor
-from spookid.mechanics.moving import MovingFrame
+from spookid.mechanics.moving import JointState, MovingFrame
 from spookid.mechanics.point_loads import PointLoad
 from spookid.mechanics.servo import Servo
-from spookid.parameter import stacked, symbolic
+from spookid.parameter import at_rest, stacked, symbolic
 from spookid.records import dataclass
 
 Coordinates = Literal["joint", "maximal"]
@@ -31,7 +32,7 @@ Coordinates = Literal["joint", "maximal"]
 
 @dataclass(frozen=True)
 class Mechanics:
-    """Quantities of the equations of motion at one configuration, all CasADi expressions.
+    """Quantities of the equations of motion at one configuration, as CasADi expressions.
 
     There are n_b bodies, and joints with n_g constraint equations and n_s coordinates together.
     """
@@ -60,32 +61,8 @@ class Mechanics:
 
 
 @dataclass(frozen=True, eq=False)
-class JointState:
-    """One joint in one state."""
-
-    joint: Joint
-    parent: MovingFrame
-    child: MovingFrame
-
-    @property
-    def violation(self) -> ca.SX:
-        """g, (rows,)."""
-        return self.joint.violation(self.parent, self.child)
-
-    @property
-    def displacement(self) -> ca.SX:
-        """Coordinates of a joint, (n,); angles in (−π, π] [rad or m]."""
-        return self.joint.displacement(self.parent, self.child)
-
-    @property
-    def rates(self) -> ca.SX:
-        """s, (n,) [rad/s or m/s]."""
-        return self.joint.rates(self.parent, self.child)
-
-
-@dataclass(frozen=True, eq=False)
 class Model(metaclass=Checked):
-    """A mechanism of rigid bodies and joints.
+    """Mechanism of rigid bodies, joints, motors, constraints and contacts.
 
     A state is q (n_b, 7) = (r [m], e) and v (n_b, 6) = (ṙ in the world [m/s], ω in the body [rad/s]), body by body.
 
@@ -128,6 +105,10 @@ class Model(metaclass=Checked):
         kinds |= {"loads": PointLoad, "servos": Servo, "constraints": Constraint}
         for name, kind in kinds.items():
             object.__setattr__(self, name, collected(getattr(self, name), kind, f"{self.place}: Model: {name}"))
+        for one in self.hidden:
+            if one.body.name not in (body.name for body in self.bodies):
+                object.__setattr__(self, "bodies", (*self.bodies, one.body))
+                object.__setattr__(self, "joints", (*self.joints, one.joint))
         object.__setattr__(self, "gravity", symbolic(self.gravity, f"{self.place}: gravity", (3,)))
         if not self.bodies:
             raise ProblemError(f"{self.place}: Model has no bodies; give one or more")
@@ -176,8 +157,8 @@ class Model(metaclass=Checked):
                 raise ProblemError(f"{what} with another delay, lag or hold than another use of it; give both the same")
 
     def tree(self) -> list[Joint]:
-        """Joints in an order in which each joins a new body to one already placed; one joint of each loop is left out,
-        if possible one without a measured effort.
+        """Joints of a spanning tree, ordered so that each adds one new body; one joint of each loop is not included, if
+        possible one without a measured effort.
 
         Raises:
             ProblemError: for bodies joined to each other but not to the ground or a free body.
@@ -191,7 +172,7 @@ class Model(metaclass=Checked):
         return order
 
     def beyond(self, joint: Joint) -> tuple[Body, list[Body]]:
-        """Outer body of a joint of the spanning tree, and all bodies farther from the root, including that body."""
+        """Outer body of a joint in the spanning tree, and all bodies that this body carries."""
         outer, placed = joint.child.body, rooted(self.bodies)
         hanging: list[Body] = []
         for other in self.tree():
@@ -205,17 +186,17 @@ class Model(metaclass=Checked):
 
     @property
     def has_loops(self) -> bool:
-        """True if joints close loops, or if there are constraints on positions."""
+        """True if joints close loops, or if position constraints exist."""
         return len(self.tree()) < len(self.joints) or any(not tie.on_velocities for tie in self.ties)
 
     @property
     def is_unilateral(self) -> bool:
-        """True if there are unilateral forces: contacts, or limits of joints."""
+        """True if the model has unilateral forces: contacts, or limits of joints."""
         return bool(self.contacts) or any(joint.limits is not None for joint in self.joints)
 
     @property
     def signals(self) -> tuple[str, ...]:
-        """Names of the inputs, each once: of the motors, of loads of joints, of loads on points, of constraints."""
+        """Names of all input signals, each once: of motors, joint loads, point loads and constraints."""
         things: tuple[Joint | PointLoad | Constraint, ...] = (*self.joints, *self.loads, *self.ties)
         others = (signal for thing in (*self.servos, *things) for signal in thing.signals)
         return tuple(dict.fromkeys([*(motor.signal for motor in self.motors), *others]))
@@ -225,18 +206,38 @@ class Model(metaclass=Checked):
         own = (signal for servo in self.servos if servo.joint is joint for signal in servo.signals)
         return tuple(dict.fromkeys([*joint.signals, *own]))
 
-    def effort(self, joint: Joint, position: ca.SX, rates: ca.SX, inputs: Mapping[str, ca.SX], width: ca.SX) -> ca.SX:
-        """Effort of a joint's loads and servos, see ``Joint.effort``, (n,) [N m or N]."""
+    def effort(
+        self,
+        joint: Joint,
+        position: ca.SX,
+        rates: ca.SX,
+        inputs: Mapping[str, ca.SX],
+        width: ca.SX,
+        motion: tuple[ca.SX, ca.SX] | None = None,
+    ) -> ca.SX:
+        """Effort of a joint's loads and servos, see ``Joint.effort`` and ``in_motion``, (n,) [N m or N]."""
         driven = (one.mean_effort(position, rates, inputs) for one in self.servos if one.joint is joint)
-        return sum(driven, joint.effort(position, rates, inputs, width))
+        return self.in_motion(sum(driven, joint.effort(position, rates, inputs, width)), motion)
+
+    @cached_property
+    def hidden(self) -> tuple[Hidden, ...]:
+        """States besides the motion: integrals of servos, and random walks of coefficients."""
+        expressions = (e for things in (self.joints, self.servos) for one in things for e in one.expressions())
+        return (*(s.integrator for s in self.servos if s.integrator is not None), *walks_in(expressions))
+
+    def in_motion(self, expression: ca.SX, motion: tuple[ca.SX, ca.SX] | None) -> ca.SX:
+        """An expression with its placeholders by positions and rates of all joints, (n_s,) each; None: zeros."""
+        if not self.hidden:
+            return expression
+        return at_rest(expression) if motion is None else inserted_in(expression, self.hidden, self.joints, motion)
 
     def by_signal(self, u: ca.SX) -> dict[str, ca.SX]:
-        """Map the names of inputs to their symbols (n_u,), or the names of ``signals`` alone."""
+        """Map input names to their symbols (n_u,), or the names in ``signals`` only."""
         return {one.name: u[i] for i, one in enumerate(self.inputs[: u.numel()])}
 
     @cached_property
     def inputs(self) -> tuple[Input, ...]:
-        """Inputs with delay and hold of each signal; behind them the powers of commands that servos need, (n_u,)."""
+        """Inputs with delay and hold of each signal, followed by powers of commands that servos need, (n_u,)."""
         known = {own.signal: own for _, own in reversed(self._acting_inputs())}
         powers = {one.name: one for servo in self.servos for one in servo.powers}
         return (*(known.get(name, Input(name)) for name in self.signals), *powers.values())
@@ -257,12 +258,12 @@ class Model(metaclass=Checked):
 
     @cached_property
     def ties(self) -> tuple[Constraint, ...]:
-        """Constraints in the order of their equations: those on positions, then those on velocities."""
+        """Constraints in the order of their equations: position constraints, then velocity constraints."""
         return tuple(sorted(self.constraints, key=lambda tie: tie.on_velocities))
 
     @cached_property
     def holding(self) -> Holding:
-        """The constraint equations of joints and constraints."""
+        """Constraint equations of all joints and constraints."""
         return Holding(self, self.original or self)
 
     @property
@@ -275,7 +276,7 @@ class Model(metaclass=Checked):
         return self.holding.rows_of(thing)
 
     def freedoms_of(self, joint: Joint) -> slice:
-        """Indices of a joint's coordinates among all."""
+        """Indices of a joint's coordinates among the coordinates of all joints."""
         start = sum(len(other.coordinates) for other in self.joints[: self.joints.index(joint)])
         return slice(start, start + len(joint.coordinates))
 
@@ -297,7 +298,7 @@ class Model(metaclass=Checked):
 
     @property
     def beliefs(self) -> tuple[Belief, ...]:
-        """Priors of the inertias of its bodies."""
+        """Priors of the inertias of the bodies."""
         own = [(body.name, body.distribution) for body in self.bodies if body.distribution]
         return tuple(replace(b, title=f"{name} {b.title}") for name, inertia in own for b in inertia.beliefs)
 
@@ -336,7 +337,7 @@ class Model(metaclass=Checked):
         return ca.densify(ca.vertcat(*(ca.vertcat(body.mass * self.gravity, ca.SX(3, 1)) for body in self.bodies)))
 
     def pushed(self, q: ca.SX, v: ca.SX, u: ca.SX) -> ca.SX:
-        """Forces and torques of point loads as functions of q and v, (6 n_b,).
+        """Forces and torques of point loads on all bodies as functions of q and v, (6 n_b,).
 
         Args:
             u: inputs in the order of ``signals``, (n_u,).
@@ -370,19 +371,19 @@ class Model(metaclass=Checked):
         return ca.vertcat(along[2], along[0], along[1])
 
     def moving(self, frame: Frame, q: ca.SX, v: ca.SX | None = None) -> MovingFrame:
-        """A frame in the world as a function of q and v; v defaults to zero."""
+        """Motion of a frame in the world as a function of q and v; v defaults to zero."""
         if frame.body is GROUND:
             return MovingFrame.grounded(frame)
         drift, omega = (ca.SX(3, 1), ca.SX(3, 1)) if v is None else self.twist(frame.body, v)
         return MovingFrame(frame, *self.pose(frame.body, q), drift, omega)
 
     def pose(self, body: Body, q: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """Position (3,) and quaternion (4,) of a body in q."""
+        """Position (3,) and quaternion (4,) of a body, from the configuration q."""
         i = self._index(body)
         return q[7 * i : 7 * i + 3], q[7 * i + 3 : 7 * i + 7]
 
     def twist(self, body: Body, v: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """Velocity in the world (3,) and angular velocity in the body (3,) of a body in v."""
+        """Velocity in the world (3,) and angular velocity in body axes (3,) of a body, from the velocities v."""
         i = self._index(body)
         return v[6 * i : 6 * i + 3], v[6 * i + 3 : 6 * i + 6]
 
@@ -393,7 +394,7 @@ class Model(metaclass=Checked):
 
 
 def row_labels(model: Model, quantity: str) -> tuple[str, ...]:
-    """Names of the 6 n_b rows of an impulse, such as ``Δp_u A.x``."""
+    """Names of the 6 n_b components of the body impulses, such as ``Δp_u A.x``."""
     return tuple(
         f"{quantity} {body.name}.{axis}" for body in model.bodies for axis in ("x", "y", "z", "rx", "ry", "rz")
     )

@@ -19,7 +19,7 @@ from spookid.records import dataclass
 
 @dataclass(frozen=True, eq=False)
 class Motor(metaclass=Checked):
-    """A motor on a joint (F.3), with u an input: a torque K u, or K i of a current, or K (u − K n s)/R of a voltage.
+    """Motor on a joint (F.3) with input u: torque K u, or K i of a current, or K (u − K n s)/R of a voltage.
 
     Through a gear of ratio n it does n times that to a coordinate of the rate s, and its rotor is felt n² times there:
     impulse h (n K u + offset) − (J_shaft + n² J) (s₊ − s), along that coordinate only. A gear loses nothing: what it
@@ -117,7 +117,7 @@ class Motor(metaclass=Checked):
 
     @property
     def input(self) -> Input:
-        """Input signal of the motor, with delay, hold and lag."""
+        """Input signal of the motor, with its delay, hold and lag."""
         return Input(self.signal, self.delay, self.hold, self.lag)
 
     @property
@@ -127,30 +127,30 @@ class Motor(metaclass=Checked):
 
     @property
     def sensitivity(self) -> ca.SX:
-        """The unit effort divided by its value at the initial values of its Parameters; it scales the effort of a
-        measured signal and of its noise. 1 if it has none."""
+        """Unit effort divided by its value at the initial values of its Parameters; this ratio scales the effort of a
+        measured signal and of its noise. 1 without Parameters."""
         if is_constant(self.unit_effort):
             return ca.SX(1)
         return self.unit_effort / at_guess(self.unit_effort).item()
 
     def effort(self, u: ca.SX) -> ca.SX:
-        """Effort along the coordinate at rest, n K u plus the offset [N m or N]."""
+        """Effort along the coordinate at rest: n K u plus the offset [N m or N]."""
         return self.unit_effort * u + self.offset
 
     @property
     def damping(self) -> ca.SX:
-        """Damping by the back-EMF along the coordinate, n² k²/R [N m s or N s/m]."""
+        """Damping n² k²/R by the back-EMF along the coordinate [N m s or N s/m]."""
         if self.resistance is None:
             return ca.SX(0)
         return (self.ratio * self.torque_constant) ** 2 / self.resistance
 
     @property
     def inertia(self) -> ca.SX:
-        """Inertia along the coordinate, J_shaft + n² J [kg m² or kg]."""
+        """Inertia J_shaft + n² J of the motor along the coordinate [kg m² or kg]."""
         return self.shaft_inertia + self.ratio**2 * self.rotor_inertia
 
     def impulse(self, step: ca.SX, u: ca.SX, rate: ca.SX, change: ca.SX) -> ca.SX:
-        """Impulse of the motor along the coordinate over a step [N m s or N s].
+        """Impulse of the motor along the coordinate over one step [N m s or N s].
 
         Args:
             rate: rate of the coordinate.

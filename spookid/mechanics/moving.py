@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class MovingFrame:
-    """Frame of a body in the world at a symbolic state, as CasADi expressions."""
+    """Motion of a body's frame in the world at a symbolic state, as CasADi expressions."""
 
     frame: Frame
     center: ca.SX
@@ -85,7 +85,7 @@ class MovingFrame:
         return own if self.is_fixed else rotations.multiply(self.attitude, own)
 
     def orientation_in(self, other: MovingFrame) -> ca.SX:
-        """Unit quaternion of the rotation from ``other`` to this frame, in the axes of ``other``, (4,)."""
+        """Unit quaternion of the rotation from frame ``other`` to this frame, in the axes of ``other``, (4,)."""
         return rotations.multiply(rotations.conjugate(other.orientation), self.orientation)
 
     @cached_property
@@ -94,7 +94,7 @@ class MovingFrame:
         return self.drift + self.body_axes @ ca.cross(self.omega, self.frame.at)
 
     def carried(self, force: ca.SX, torque: ca.SX) -> ca.SX:
-        """Convert a force at the origin and a torque, both in the world, to the twist coordinates of the body, (6,)."""
+        """Convert a force at the origin and a torque, both in the world, to body twist coordinates, (6,)."""
         inside = self.body_axes.T @ force
         return ca.vertcat(force, self.body_axes.T @ torque + ca.cross(self.frame.at, inside))
 
@@ -114,15 +114,39 @@ class MovingFrame:
         return ca.diagcat(ca.SX.eye(3), rotations.tangent(self.attitude))
 
     def in_symbols(self) -> MovingFrame:
-        """The same frame on a body with new state symbols; unchanged if it is on the ground."""
+        """Same frame on a body with new state symbols; unchanged if the frame is on the ground."""
         if self.is_fixed:
             return self
         sizes = {"center": 3, "attitude": 4, "drift": 3, "omega": 3}
         return MovingFrame(self.frame, *(ca.SX.sym(name, size) for name, size in sizes.items()))
 
 
+@dataclass(frozen=True, eq=False)
+class JointState:
+    """One joint in one state."""
+
+    joint: Joint
+    parent: MovingFrame
+    child: MovingFrame
+
+    @property
+    def violation(self) -> ca.SX:
+        """g, (rows,)."""
+        return self.joint.violation(self.parent, self.child)
+
+    @property
+    def displacement(self) -> ca.SX:
+        """Coordinates of a joint, (n,); angles in (−π, π] [rad or m]."""
+        return self.joint.displacement(self.parent, self.child)
+
+    @property
+    def rates(self) -> ca.SX:
+        """s, (n,) [rad/s or m/s]."""
+        return self.joint.rates(self.parent, self.child)
+
+
 def anywhere(frame: Frame, i: int) -> MovingFrame:
-    """Frame on a body in a generic numerical state, different for every i; frames on the ground stay."""
+    """Frame on a body at an example numerical state that differs for every i; frames on the ground stay fixed."""
     if frame.body is GROUND:
         return MovingFrame.grounded(frame)
     numbers = np.sin(np.arange(1, 14) * (i + 1.3))
@@ -131,12 +155,12 @@ def anywhere(frame: Frame, i: int) -> MovingFrame:
 
 
 def angle_about_x(a: MovingFrame, b: MovingFrame) -> ca.SX:
-    """Angle about x from y of frame a to y of frame b, in (−π, π]."""
+    """Angle about the x axis from y of frame a to y of frame b, in (−π, π]."""
     return ca.atan2(ca.dot(a.z, b.y), ca.dot(a.y, b.y))
 
 
 def rate(expression: ca.SX, frames: Sequence[MovingFrame]) -> ca.SX:
-    """Time derivative of an expression of frames in symbols (``in_symbols``)."""
+    """Time derivative of an expression of symbolic frames (``in_symbols``)."""
     moving = [frame for frame in frames if not frame.is_fixed]
     poses = stacked(frame.pose for frame in moving)
     flow = stacked(frame.basis @ frame.twist for frame in moving)
@@ -144,7 +168,7 @@ def rate(expression: ca.SX, frames: Sequence[MovingFrame]) -> ca.SX:
 
 
 def inserted(expression: ca.SX, symbols: Sequence[MovingFrame], frames: Sequence[MovingFrame]) -> ca.SX:
-    """Substitute other frames into an expression of symbolic frames."""
+    """Replace symbolic frames in an expression by other frames."""
     pairs = [(s, f) for s, f in zip(symbols, frames, strict=True) if not s.is_fixed]
     old = [part for s, _ in pairs for part in (s.pose, s.twist)]
     new = [ca.densify(part) for _, f in pairs for part in (f.pose, f.twist)]
@@ -156,7 +180,7 @@ _APART = np.sqrt(np.finfo(float).eps)  # largest violation, and difference of po
 
 
 def check_joint(joint: Joint, what: str) -> None:
-    """Refuse a joint whose methods fail, return wrong sizes, or contradict each other."""
+    """Raise ProblemError for a joint whose methods fail, return wrong sizes, or contradict each other."""
     there, still = _there(joint), ca.SX(3, 1)
     with evaluating(f"{what}: transform"):
         found: Any = joint.transform(ca.SX(ca.DM(there)))
@@ -201,7 +225,7 @@ def check_joint(joint: Joint, what: str) -> None:
 
 
 def written(joint: Joint) -> list[ca.SX]:
-    """Results of a joint's methods in a numerical state: all expressions that may contain a Parameter."""
+    """Results of a joint's methods at a numerical state; these are all expressions that may contain a Parameter."""
     a, b, there = anywhere(joint.parent, 0), anywhere(joint.child, 1), ca.SX(ca.DM(_there(joint)))
     return list(map(ca.SX, (joint.violation(a, b), joint.position(a, b), joint.rates(a, b), *joint.transform(there))))
 

@@ -19,7 +19,7 @@ from spookid.parameter import symbolic
 
 
 class PointLoad(metaclass=Checked):
-    """Base class of forces and torques at frames of bodies, in world axes. A spring:
+    """Base class of forces and torques that act at frames of bodies, in world axes. A spring:
 
     >>> class Spring(PointLoad):
     ...     def __init__(self, a, b, stiffness):
@@ -53,7 +53,7 @@ class PointLoad(metaclass=Checked):
         return type(self).__name__
 
     def forces(self, at: Sequence[MovingFrame], inputs: ca.SX) -> Sequence[Any]:
-        """Force at the origin of each frame, (3,) each [N].
+        """Forces at the origins of the frames, (3,) each [N].
 
         Args:
             at: the frames in the world, in the order of ``frames``.
@@ -62,11 +62,11 @@ class PointLoad(metaclass=Checked):
         return [ca.SX(3, 1) for _ in at]
 
     def torques(self, at: Sequence[MovingFrame], inputs: ca.SX) -> Sequence[Any]:
-        """Torque on the body of each frame, (3,) each [N m]; arguments as of ``forces``."""
+        """Torques on the bodies of the frames, (3,) each [N m]; arguments as for ``forces``."""
         return [ca.SX(3, 1) for _ in at]
 
     def wrenches(self, at: Sequence[MovingFrame], inputs: ca.SX) -> list[tuple[ca.SX, ca.SX]]:
-        """Force and torque at each frame.
+        """Force and torque of the load at each frame.
 
         Raises:
             ProblemError: if they cannot be evaluated, or are of other numbers or shapes.
@@ -86,7 +86,7 @@ class PointLoad(metaclass=Checked):
         return f"{self.place}: {self.title}"
 
     def check(self, bodies: Iterable[Body]) -> None:
-        """Raise ProblemError if its frames are not on these bodies, or its forces have another shape."""
+        """Raise ProblemError if the load's frames are not on the model's bodies, or its forces have another shape."""
         frames = collected(getattr(self, "frames", None), Frame, f"{self._what}: frames")
         known = {id(body) for body in (*bodies, GROUND)}
         for frame in frames:
@@ -100,14 +100,14 @@ class PointLoad(metaclass=Checked):
         self.expressions()
 
     def expressions(self) -> list[ca.SX]:
-        """All expressions that may contain a Parameter, also those of its frames."""
+        """All expressions that may contain a Parameter, including those of the load's frames."""
         at = [anywhere(frame, i) for i, frame in enumerate(self.frames)]
         inputs = ca.SX(ca.DM(np.linspace(0.4, 0.6, len(self.signals))))
         of_frames = [part for frame in self.frames for part in frame.expressions()]
         return of_frames + [part for wrench in self.wrenches(at, inputs) for part in wrench]
 
     def on(self, frames: Iterable[Frame]) -> PointLoad:
-        """Copy of the load on other frames."""
+        """Copy of the load that acts on other frames."""
         other = copy(self)
         object.__setattr__(other, "frames", tuple(frames))
         object.__setattr__(other, "place", self.place)
@@ -118,7 +118,7 @@ Axes = Literal["world", "frame"]
 
 
 class SpringDamper(PointLoad):
-    """A spring and a damper between the origins of two frames, at the distance l: they pull by k (l − l₀) + c dl/dt.
+    """Spring and damper between the origins of two frames at distance l, with tension k (l − l₀) + c dl/dt.
 
     If the origins coincide, the force is zero.
 
@@ -148,7 +148,7 @@ class SpringDamper(PointLoad):
 
 
 class PointDrag(PointLoad):
-    """Drag −c v − d |v| v of a point with velocity v in a medium at rest.
+    """Drag force −c v − d |v| v on a point with velocity v in a medium at rest.
 
     >>> flown = Model([rod], [hinge], loads=[PointDrag(rod.frame(), quadratic=0.01)], gravity=gravity(9.81))
 
@@ -191,7 +191,7 @@ class _Given(PointLoad):
 
 
 class PointForce(_Given):
-    """A force at the origin of a frame: a constant vector, the vector times a signal, or a signal for each axis:
+    """Force at the origin of a frame: a constant vector, a vector times a signal, or a signal for each axis:
 
     >>> force = PointForce(arm.frame(at=(0, 0.1, 0)), (5.0, 0, 0), signals="u", axes="frame")  # a thruster
     >>> force = PointForce(rod.frame(), signals=("fx", "fy", "fz"))  # measured in the world
@@ -211,7 +211,7 @@ class PointForce(_Given):
 
 
 class PointTorque(_Given):
-    """A torque on the body of a frame [N m]; arguments as of ``PointForce``.
+    """Torque on the body of a frame [N m]; arguments as for ``PointForce``.
 
     >>> wheel = PointTorque(arm.frame(), (0, 0, 0.2), signals="u", axes="frame")
     """
@@ -221,7 +221,7 @@ class PointTorque(_Given):
 
 
 class Propeller(PointLoad):
-    """Propeller along the x axis of a frame: thrust k u, and a moment −c k u about that axis.
+    """Propeller with thrust k u along the x axis of a frame, and moment −c k u about this axis.
 
     ::
 

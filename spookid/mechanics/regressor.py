@@ -37,7 +37,7 @@ UNITS = tuple({"m": "kg", "h": "kg m", "I": "kg m^2"}[name[0]] for name in PI)  
 
 @dataclass(frozen=True, eq=False)
 class Quantity:
-    """A quantity in which forces are linear."""
+    """Model quantity, such as a mass or friction coefficient, in which forces are linear."""
 
     name: str
     """Of a Parameter; or of a body and an entry of its π: mass, h_x = m c_x, I_xx about the body's origin."""
@@ -50,19 +50,19 @@ class Quantity:
 
 @dataclass(frozen=True, eq=False)
 class Regressor:
-    """Joint forces of a model as a linear function of its free quantities."""
+    """Linear relation between the joint forces of a model and its free quantities."""
 
     model: Model
     free: Sequence[Parameter]
 
     @cached_property
     def joints(self) -> JointCoordinates:
-        """Coordinates of the regressor's rows: joints of a spanning tree, then free bodies."""
+        """Coordinates of the rows of the regressor: joints of a spanning tree, then free bodies."""
         return JointCoordinates(self.model)
 
     @property
     def quantities(self) -> tuple[Quantity, ...]:
-        """Columns of the regressor: bodies from the ground outwards, then others in order of declaration."""
+        """Columns of the regressor: bodies from the ground outwards, then other quantities as declared."""
         return tuple(quantity for _, quantity in self._columns)
 
     @cached_property
@@ -78,13 +78,13 @@ class Regressor:
 
     @property
     def held(self) -> tuple[str, ...]:
-        """Names of free Parameters in which forces are nonlinear, or that multiply an input."""
+        """Names of free Parameters that are fixed because forces are nonlinear in them, or that multiply an input."""
         linear = {p.name for p in self._linear}
         return tuple(p.name for p in self._acting if p.name not in linear)
 
     @property
     def is_driven(self) -> bool:
-        """True if the coefficient of some input is known or has a prior."""
+        """True if the coefficient of an input is known or has a prior."""
         unknown = stacked(p for p in self.free if p.prior is None)
         slopes = [ca.jacobian(self._forces, u) for u in ca.vertsplit(self._u)]
         return any(slope.nnz() and not ca.depends_on(slope, unknown) for slope in slopes)
@@ -100,8 +100,8 @@ class Regressor:
         )
 
     def in_parameters(self, balance: Balance = "forces") -> tuple[ca.Function, tuple[Parameter, ...]]:
-        """Function of (x, s, a, width, inputs, free, others) that gives the equations (n,) and their derivatives in all
-        ``free`` values, column by column; ``others`` are known Parameters."""
+        """Function of (x, s, a, width, inputs, free, others) that returns the equations (n,) and their derivatives in
+        all ``free`` values, column by column; ``others`` are known Parameters."""
         formulas = [self._pi[body][i] for body, own in self._entries.items() for i in own]
         rows = ca.substitute(self._rows(balance), self._symbols, stacked(formulas))
         free = stacked(self.free)
@@ -112,7 +112,7 @@ class Regressor:
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Parameters on which the regressor or the loop constraints may depend."""
+        """Parameters that may occur in the regressor or in loop constraints."""
         expressions = [self._forces, *self._tied]
         return parameters_in(expressions, "the model", ignore=[*self._motion, self._u, self._symbols])
 
@@ -238,7 +238,8 @@ class Regressor:
 
         def acting(joint: Joint, own: slice) -> ca.SX:
             rate = motion.rates[own, 0]
-            return along(model, joint, places[own, 0], rate, inputs, width[own, 0], efforts[own])
+            moving = places, motion.rates
+            return along(model, joint, places[own, 0], rate, inputs, width[own, 0], efforts[own], moving)
 
         return impulses_along(model, self._u, acting, motion.rates, motion.rate_changes, ca.SX(1))
 
@@ -251,7 +252,7 @@ class Regressor:
 
     @property
     def of_contacts(self) -> list[slice]:
-        """Indices in ``ties`` of the equations of each holding contact."""
+        """Indices in ``ties`` of the equations of each bilateral contact."""
         holding = self.model.holding
         before = self._tied[1].numel() - holding.count  # rows of all are counted on from those of the tree's joints
         rows = (holding.rows_of(contact) for contact in holding.contacts)
@@ -276,7 +277,7 @@ class Regressor:
 
 
 def moved(pi: ca.SX, turning: Turning, center: ca.SX) -> Wrench:
-    """Force and torque about the centre of mass that accelerate a mass distribution, linear in π."""
+    """Force and torque about the centre of mass that accelerate a distribution of mass, linear in π."""
     mass, moment, inertia = pi[0], pi[1:4], inertia_matrix(pi[4:], "inertia")
     omega, pulled = turning.omega, turning.at(-center)
     force = mass * pulled + ca.cross(turning.alpha, moment) + ca.cross(omega, ca.cross(omega, moment))

@@ -23,7 +23,7 @@ _PLANES = {"yz": 0, "xz": 1, "xy": 2}  # planes, and which coordinate changes it
 
 @dataclass(frozen=True, eq=False)
 class Relation:
-    """A relation between parameters with a name: ``Relation("rotor", J_1 + J_2 == 3e-4)``.
+    """Named relation between parameters: ``Relation("rotor", J_1 + J_2 == 3e-4)``.
 
     Bare relations, ``m_1 + m_2 == 3.2`` or ``c_1 <= c_2``, may be listed in a problem's ``constraints``, too. Messages
     and reports call a relation by its name, and errors name its line.
@@ -68,7 +68,7 @@ class Relation:
 
     @cached_property
     def rows(self) -> tuple[tuple[ca.SX, bool], ...]:
-        """Left minus right side of each relation, and True for equalities, False for inequalities."""
+        """Left side minus right side of each relation, with True for equalities and False for inequalities."""
         found = []
         for relation in ca.vertsplit(ca.densify(ca.vec(self.expression))):
             if is_constant(relation):
@@ -86,7 +86,7 @@ class Relation:
 
 
 def bare(relation: Any, what: str) -> Relation:
-    """Relation named after its source text."""
+    """Relation named after its source code."""
     if isinstance(relation, Relation):
         return relation
     name = _written(relation) if isinstance(relation, ca.SX) else shown(relation)
@@ -107,7 +107,7 @@ def _written(relation: ca.SX) -> str:
 
 @checked
 def total_mass(bodies: Iterable[Body], mass: Any, name: str = "total mass") -> Relation:
-    """Relation: the masses of the bodies add up to a weighed total.
+    """Relation that the masses of bodies add up to a measured total.
 
     Args:
         bodies: some bodies, or all of a model or a robot: ``model.bodies``, ``robot.bodies.values()``.
@@ -135,7 +135,7 @@ def total_mass(bodies: Iterable[Body], mass: Any, name: str = "total mass") -> R
 def mirrored(
     left: Body | Frame, right: Body | Frame, plane: Literal["xy", "xz", "yz"] = "xz", name: str = ""
 ) -> Relation:
-    """Relation: one body is the mirror image of another in mass, first moments and inertia, ten equations in π.
+    """Relation that one body is the mirror image of another in mass, first moments and inertia, ten equations in π.
 
     In its own frame, the right body has the inertia of the left one, with the coordinate across the plane reversed.
     With J the pseudo-inertia, J_right = R J_left R, so that first moments across the plane and the two products of

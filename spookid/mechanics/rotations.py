@@ -69,7 +69,7 @@ def matrix(e: ca.SX) -> ca.SX:
 
 @_of(4)
 def unit_matrix(e: ca.SX) -> ca.SX:
-    """Rotation matrix of a symbolic unit quaternion; zeros and ones of single-axis rotations are kept."""
+    """Rotation matrix of a symbolic unit quaternion; constant entries of single-axis rotations are kept."""
     whole, square = matrix(e), e * e
     whole[0, 0] = 1 - 2 * (square[2] + square[3])
     whole[1, 1] = 1 - 2 * (square[1] + square[3])
@@ -79,8 +79,8 @@ def unit_matrix(e: ca.SX) -> ca.SX:
 
 @_of((3, 3))
 def from_matrix(R: ca.SX) -> ca.SX:
-    """Quaternion (4,) of a rotation matrix (3, 3), by the formula that divides by its largest component (Shepperd,
-    Journal of Guidance and Control 1, 1978)."""
+    """Quaternion (4,) of a rotation matrix (3, 3); the formula divides by the largest component (Shepperd, Journal of
+    Guidance and Control 1, 1978)."""
     m = [[R[i, j] for j in range(3)] for i in range(3)]
     squares = [
         1 + m[0][0] + m[1][1] + m[2][2],
@@ -107,7 +107,7 @@ def from_matrix(R: ca.SX) -> ca.SX:
 
 @_of(3)
 def exponential(psi: ca.SX) -> ca.SX:
-    """Quaternion exponential exp(ψ) = (cos |ψ|/2, ψ/|ψ| sin |ψ|/2), by its series near ψ = 0 (2.13)."""
+    """Quaternion exponential exp(ψ) = (cos |ψ|/2, ψ/|ψ| sin |ψ|/2), computed by a series near ψ = 0 (2.13)."""
     square = ca.dot(psi, psi)
     near = square < SERIES_BELOW
     # The branch not taken must stay finite: CasADi evaluates both.
@@ -132,8 +132,8 @@ def cayley(psi: ca.SX) -> ca.SX:
 
 @_of(3)
 def cayley_tangent(psi: ca.SX) -> ca.SX:
-    """Tangent T, (3, 3), of the Cayley map: cayley(ψ + dψ) = cayley(ψ) ⋆ exp(T dψ) to first order, T = (1 − [ψ/2]×)/(1
-    + |ψ|²/4)."""
+    """Tangent matrix T (3, 3) of the Cayley map: cayley(ψ + dψ) = cayley(ψ) ⋆ exp(T dψ) to first order, T = (1 −
+    [ψ/2]×)/(1 + |ψ|²/4)."""
     half = psi / 2
     return (ca.SX.eye(3) - ca.skew(half)) / (1 + ca.dot(half, half))
 
@@ -148,7 +148,7 @@ def minus(e1: ca.SX, e0: ca.SX) -> ca.SX:
 
 @_of(4)
 def logarithm(e: ca.SX) -> ca.SX:
-    """Rotation vector log(e) of the smaller angle, (4,) to (3,), by its series near the identity.
+    """Rotation vector log(e) of a quaternion by the smaller angle, (4,) to (3,); a series is used near the identity.
 
     It is blind to the quaternion's sign; its derivative ends at half a turn.
     """

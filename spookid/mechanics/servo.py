@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import casadi as ca
 
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.coefficients import refuse_negative
+from spookid.mechanics.hidden import Hidden
 from spookid.mechanics.joints import Joint, check_coordinate
 from spookid.mechanics.loads import Hold, Input, Load
-from spookid.parameter import is_zero, stacked, symbolic
+from spookid.parameter import Placeholder, is_zero, stacked, symbolic
 from spookid.records import dataclass
 
 Mode = Literal["position", "velocity", "effort"]
@@ -22,7 +24,7 @@ _NUMBERS = ("torque_constant", "resistance", "supply", "back_emf", "duty_limit",
 
 @dataclass(frozen=True, eq=False)
 class DCDrive:
-    """A voltage drive of a DC motor without inductance: V = sat(duty) supply, i = (V − k_e s)/R, τ = k i.
+    """Voltage drive of a DC motor without inductance: V = sat(duty) supply, i = (V − k_e s)/R, τ = k i.
 
     Everything is felt at the joint: with a gear of ratio n, ``torque_constant`` is n times that of the motor.
 
@@ -64,7 +66,7 @@ class DCDrive:
                 raise ProblemError(f"{what}: {name} is 0; give a positive value")
 
     def effort(self, duty: ca.SX, rate: ca.SX, supply: ca.SX, share: float) -> ca.SX:
-        """τ at a commanded duty and a rate of the coordinate [N m or N]."""
+        """Effort τ for a commanded duty and a rate of the coordinate [N m or N]."""
         emf = self.torque_constant if self.back_emf is None else self.back_emf
         duty = limited(duty, self.duty_limit, share)
         current = (duty * supply - emf * rate) / (self.resistance + self.source_resistance * duty**2)
@@ -77,7 +79,9 @@ class DCDrive:
 
 
 class Servo(Load):
-    """A drive that follows a command u: τ = sat(k_p (u − q) + k_d (u̇ − s) + feedforward), q and s of its joint.
+    """Drive that follows a command u: τ = sat(k_p (u − q) + k_i z + k_d (u̇ − s) + feedforward), q and s of its joint.
+
+    The integral is ż = u − q, of a velocity command u − s. It stays within ±``integral_limit``: there it only returns.
 
     It is one of a model's motors. Fits, simulation and checks take its commands as inputs. ::
 
@@ -92,6 +96,9 @@ class Servo(Load):
         command: name of the signal u in the recordings: a position [rad or m], a rate, or an effort, see ``mode``.
         kp: k_p [N m/rad or N/m]; with a ``drive`` a duty [1/rad or 1/m]. Of a velocity command [N m s/rad]; an effort
             command is multiplied by it.
+        ki: k_i of the integral [N m/(rad s) or N/(m s); of a drive 1/(rad s)]; its value z is a state of the model, a
+            coordinate named after the joint.
+        integral_limit: largest |z| [rad s or m s; of a velocity command rad or m]; None: no limit.
         kd: k_d of the rate, or of its difference to ``command_rate`` [N m s/rad or N s/m; of a drive s/rad or s/m].
         mode: "position", "velocity" or "effort": the unit of the command.
         gain: name of a signal that multiplies ``kp`` and ``kd``, such as a gain that differs between recordings.
@@ -103,6 +110,8 @@ class Servo(Load):
         offset: position of the joint where the drive's encoder shows zero [rad or m].
         bias: constant effort, or duty of a ``drive``.
         delay: time by which commands act later than their timestamps [s], a number or an expression of Parameters.
+        lag: time constant T of a first-order lag of commands [s], T u̇_a = u − u_a, a number or an expression of
+            Parameters; the lag is at rest at the first sample.
         hold: value of a command between its samples: the one before (``"previous"``) or interpolated (``"linear"``).
         rounding: width of smoothing at each limit, as a share of the limit.
         coordinate: number of the driven coordinate of the joint.
@@ -118,6 +127,8 @@ class Servo(Load):
         command: str,
         *,
         kp: Any = 1,
+        ki: Any = 0,
+        integral_limit: Any = None,
         kd: Any = 0,
         mode: Mode = "position",
         gain: str | None = None,
@@ -129,6 +140,7 @@ class Servo(Load):
         offset: Any = 0,
         bias: Any = 0,
         delay: Any = 0,
+        lag: Any = 0,
         hold: Hold = "previous",
         rounding: float = 0.01,
         coordinate: int = 0,
@@ -140,14 +152,19 @@ class Servo(Load):
             raise ProblemError(f"{what}: rounding is {shown(rounding)}; give a share of the limit between 0 and 1")
         self.joint, self.command, self.mode, self.coordinate = joint, command, mode, coordinate
         self.drive, self.hold, self.rounding = drive, hold, float(rounding)
-        numbers = {"kp": kp, "kd": kd, "offset": offset, "bias": bias, "delay": delay}
+        numbers = {"kp": kp, "ki": ki, "kd": kd, "offset": offset, "bias": bias, "delay": delay, "lag": lag}
         self.values = {name: symbolic(value, f"{what}: {name}") for name, value in numbers.items()}
         self.limit = None if limit is None else symbolic(limit, f"{what}: limit")
-        for name, value in (("kp", self.values["kp"]), ("kd", self.values["kd"]), ("limit", self.limit)):
+        self.integral_limit = None if integral_limit is None else symbolic(integral_limit, f"{what}: integral_limit")
+        limits = {"limit": self.limit, "integral_limit": self.integral_limit}
+        for name, value in (*((name, self.values[name]) for name in ("kp", "ki", "kd", "lag")), *limits.items()):
             if value is not None:
                 refuse_negative(value, name, what)
-        if self.limit is not None and is_zero(self.limit):
-            raise ProblemError(f"{what}: limit is 0; give a positive value, or leave it out")
+        for name, value in limits.items():
+            if value is not None and is_zero(value):
+                raise ProblemError(f"{what}: {name} is 0; give a positive value, or leave it out")
+        if mode == "effort" and not is_zero(self.values["ki"]):
+            raise ProblemError(f"{what} has ki and mode 'effort'; an integral needs a position or velocity command")
         supply = drive.supply if drive is not None and isinstance(drive.supply, str) else None
         given = {"command": command, "command_rate": command_rate, "feedforward": feedforward, "gain": gain}
         given |= {"enabled": enabled, "supply": supply}
@@ -156,6 +173,7 @@ class Servo(Load):
             if not name:
                 raise ProblemError(f"{what}: {role} is {shown(name)}; give the name of a signal")
         self.signals = tuple(dict.fromkeys(self.roles.values()))
+        self.integrator = None if is_zero(self.values["ki"]) else self._integrator()
 
     def __repr__(self) -> str:
         return f"<Servo at {self.joint.name!r}, command {self.command!r}>"
@@ -167,10 +185,10 @@ class Servo(Load):
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """Its signals: commands act late and are held; what is measured lies on lines between its samples."""
+        """Input signals of the servo: commands are delayed and held; measured signals are interpolated linearly."""
         late = {self.roles.get(role) for role in ("command", "command_rate", "feedforward")}
         return tuple(
-            Input(name, self.values["delay"], self.hold)
+            Input(name, self.values["delay"], self.hold, self.values["lag"])
             if name in late
             else Input(name, hold="linear" if name == self.roles.get("supply") else "previous")
             for name in self.signals
@@ -178,14 +196,14 @@ class Servo(Load):
 
     @property
     def powers(self) -> tuple[Input, ...]:
-        """The square and the cube of a held command of a drive that saturates: how its levels spread over a step."""
+        """Square and cube of a held command of a drive that saturates, which describe its levels within a step."""
         limits = [self.limit, *([] if self.drive is None else [self.drive.duty_limit, self.drive.current_limit])]
         if self.hold != "previous" or all(limit is None for limit in limits):
             return ()
-        return tuple(Input(self.command, self.values["delay"], self.hold, power=power) for power in (2, 3))
+        return tuple(replace(self.inputs[0], power=power) for power in (2, 3))
 
     def mean_effort(self, position: ca.SX, rate: ca.SX, inputs: Mapping[str, ca.SX]) -> ca.SX:
-        """τ in mean over a step, of means of the inputs and of the command's powers there, (n,) [N m or N].
+        """Mean effort τ over a step, from means of the inputs and of the powers of the command, (n,) [N m or N].
 
         A jump of the command within the step may saturate the drive on one side only. Each level is limited by itself.
         """
@@ -198,19 +216,40 @@ class Servo(Load):
             total += share * self.effort(position, rate, given)
         return total
 
-    def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
-        """τ along its coordinate, zero along others, (n,) [N m or N]."""
+    def _integrator(self) -> Hidden:
+        z, q, s = (Placeholder(f"{self.label} {name}") for name in ("integral", "position", "rate"))
+        others = (q, self.joint, self.coordinate, False), (s, self.joint, self.coordinate, True)
+        return Hidden(f"{self.label} integral", z, 0.0, [_Integrand(self, z, q, s)], others=others)
+
+    def integrand(self, z: ca.SX, q: ca.SX, s: ca.SX, inputs: ca.SX) -> ca.SX:
+        """ż of the integral z: the error while the drive is on; at a limit only what leads back."""
+        given = self._given(inputs)
+        error = given.get("enabled", ca.SX(1)) * self._error(q, s, given)
+        if self.integral_limit is None:
+            return error
+        # Zero at the limit itself: z ends there, however wide the rounding is.
+        above, below = (ca.tanh((1 + side * z / self.integral_limit) / self.rounding) for side in (-1, 1))
+        return above * ca.fmax(error, 0) + below * ca.fmin(error, 0)
+
+    def _given(self, inputs: ca.SX) -> dict[str, ca.SX]:
         own = dict(zip(self.signals, ca.vertsplit(inputs), strict=True))
-        given = {role: own[name] for role, name in self.roles.items()}
+        return {role: own[name] for role, name in self.roles.items()}
+
+    def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
+        """Effort τ along the servo's coordinate, zero along others, (n,) [N m or N]."""
+        given = self._given(inputs)
         result = ca.SX.zeros(rate.numel())
         result[self.coordinate] = self._effort(position[self.coordinate], rate[self.coordinate], given)
         return result
 
+    def _error(self, q: ca.SX, s: ca.SX, given: dict[str, ca.SX]) -> ca.SX:
+        return given["command"] - {"position": q - self.values["offset"], "velocity": s, "effort": ca.SX(0)}[self.mode]
+
     def _effort(self, q: ca.SX, s: ca.SX, given: dict[str, ca.SX]) -> ca.SX:
-        kp, kd, offset, bias = (self.values[name] for name in ("kp", "kd", "offset", "bias"))
-        error = given["command"] - {"position": q - offset, "velocity": s, "effort": ca.SX(0)}[self.mode]
-        gain = given.get("gain", ca.SX(1))
-        total = gain * (kp * error + kd * (given.get("command_rate", 0) - s)) + given.get("feedforward", 0) + bias
+        kp, ki, kd, bias = (self.values[name] for name in ("kp", "ki", "kd", "bias"))
+        gain, integral = given.get("gain", ca.SX(1)), 0 if self.integrator is None else self.integrator.symbol
+        total = gain * (kp * self._error(q, s, given) + ki * integral + kd * (given.get("command_rate", 0) - s))
+        total += given.get("feedforward", 0) + bias
         if self.drive is not None:
             supply = given.get("supply", self.drive.supply)
             total = self.drive.effort(total, s, supply, self.rounding)
@@ -218,7 +257,7 @@ class Servo(Load):
 
     def expressions(self, coordinates: int = 0) -> list[ca.SX]:
         """All expressions that may contain a Parameter."""
-        own = [*self.values.values(), *([] if self.limit is None else [self.limit])]
+        own = [*self.values.values(), *(one for one in (self.limit, self.integral_limit) if one is not None)]
         return own + ([] if self.drive is None else self.drive.expressions())
 
     def quantities(self) -> Iterator[tuple[str, ca.SX, str]]:
@@ -227,12 +266,15 @@ class Servo(Load):
         of_effort = self.joint.coordinates[self.coordinate].effort
         duty = "1" if self.drive is not None else of_effort
         per = {"position": f"{duty}/{unit}", "velocity": f"{duty} s/{unit}", "effort": "1"}[self.mode]
-        units = {"kp": per, "kd": f"{duty} s/{unit}", "offset": unit, "bias": duty, "delay": "s"}
+        units = {"kp": per, "ki": f"{per[: -len(unit)]}({unit} s)" if self.mode == "position" else f"{duty}/{unit}"}
+        units |= {"kd": f"{duty} s/{unit}", "offset": unit, "bias": duty, "delay": "s", "lag": "s"}
         for name, value in self.values.items():
             if not is_zero(value):
                 yield name, value, units[name]
         if self.limit is not None:
             yield "limit", self.limit, of_effort
+        if self.integral_limit is not None:
+            yield "integral limit", self.integral_limit, f"{unit} s" if self.mode == "position" else unit
         if self.drive is not None:
             drive = self.drive
             parts = (
@@ -247,9 +289,23 @@ class Servo(Load):
             yield from (part for part in parts if isinstance(part[1], ca.SX) and not is_zero(part[1]))
 
 
+class _Integrand(Load):
+    """Derivative of the integral of a servo, as an effort on the coordinate that carries the state."""
+
+    def __init__(self, servo: Servo, z: ca.SX, q: ca.SX, s: ca.SX) -> None:
+        self._servo, self._symbols, self.signals = servo, (z, q, s), servo.signals
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return self._servo.inputs
+
+    def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
+        return self._servo.integrand(*self._symbols, inputs)
+
+
 def two_levels(mean: ca.SX, square: ca.SX, cube: ca.SX) -> tuple[tuple[ca.SX, ca.SX], tuple[ca.SX, ca.SX]]:
-    """Two levels of a signal, each with its share of the step, that have the means of the signal, its square and its
-    cube: those before and after a jump, or the nodes of a Gauss quadrature (Golub and Welsch, 1969)."""
+    """Two levels of a signal, with their time shares in a step, that reproduce the means of the signal, its square and
+    its cube: the levels before and after a jump, or the nodes of a Gauss quadrature (Golub and Welsch, 1969)."""
     spread, third = square - mean**2, cube - 3 * mean * square + 2 * mean**3
     least = _ROUNDING * square + _ROUNDING**2
     skew = third * spread / (spread**2 + least**2)  # 0 where there is one level
@@ -259,7 +315,7 @@ def two_levels(mean: ca.SX, square: ca.SX, cube: ca.SX) -> tuple[tuple[ca.SX, ca
 
 
 def limited(value: ca.SX, limit: ca.SX | None, share: float) -> ca.SX:
-    """A value within ±limit, rounded off over a share of the limit: half the difference of √((x ± L)² + w²)."""
+    """Smooth limit of a value to ±L, half the difference of √((x ± L)² + w²), rounded off over a share of the limit."""
     if limit is None:
         return value
     width = share * limit

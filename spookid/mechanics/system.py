@@ -24,12 +24,12 @@ from spookid.parameter import Parameter
 
 
 class System(ABC):
-    """Base class of a mechanism in coordinates q with n rates v and m constraint equations."""
+    """Base class of mechanisms in coordinates q with n rates v and m constraint equations."""
 
     @property
     @abstractmethod
     def names(self) -> tuple[str, ...]:
-        """Names of the coordinates, one for each rate, (n,)."""
+        """Names of the coordinates, one per rate, (n,)."""
 
     @property
     @abstractmethod
@@ -49,7 +49,7 @@ class System(ABC):
     @property
     @abstractmethod
     def actuated(self) -> tuple[str, ...]:
-        """Names of the efforts that inverse dynamics can compute, (n_a,)."""
+        """Names of the efforts that inverse dynamics computes, (n_a,)."""
 
     @abstractmethod
     def mass(self, q: ca.SX) -> ca.SX:
@@ -57,7 +57,7 @@ class System(ABC):
 
     @abstractmethod
     def force(self, q: ca.SX, v: ca.SX, u: ca.SX) -> ca.SX:
-        """Generalized force Q: loads, inputs, weight, velocity products; all but M a and reactions, (n,)."""
+        """Generalized force Q of loads, inputs, weight and velocity products, (n,); without M a and reactions."""
 
     @abstractmethod
     def constraint(self, q: ca.SX) -> ca.SX:
@@ -65,7 +65,7 @@ class System(ABC):
 
     @abstractmethod
     def actuation(self, q: ca.SX) -> ca.SX:
-        """Generalized force Q per unit of each effort of ``actuated``, columns of (n, n_a)."""
+        """Generalized force Q per unit of each effort in ``actuated``, as columns of (n, n_a)."""
 
     @abstractmethod
     def expressions(self) -> list[ca.SX]:
@@ -137,7 +137,7 @@ def point(values: Any, space: Manifold, what: str) -> Array:
 
 
 def parameter_values(parameters: Sequence[Parameter], values: Mapping[str, Any], what: str) -> Array:
-    """Return the value of each Parameter by its name, or its initial value, (n_p,)."""
+    """Return the value of each Parameter by its name, otherwise its initial value, (n_p,)."""
     found = [values.get(p.name, p.guess) for p in parameters]
     for p, value in zip(parameters, found, strict=True):
         if not (isinstance(value, Real) and math.isfinite(value) and p.lower <= float(value) <= p.upper):

@@ -36,7 +36,7 @@ _STARTS = 16
 
 @dataclass(frozen=True, eq=False)
 class Closing:
-    """Solver of the position constraints of a system in flat coordinates."""
+    """Solver of the position constraints of a system in real coordinates, without rotations."""
 
     names: tuple[str, ...]
     parameters: tuple[Parameter, ...]
@@ -51,7 +51,7 @@ class Closing:
     def of(
         cls, system: System, declared: Array, angles: Sequence[int], wanted: Sequence[str] | None, what: str
     ) -> Closing:
-        """Solver for a system, from coordinates that approximately satisfy the constraints."""
+        """Make the solver for a system from coordinates that approximately satisfy the constraints."""
         parameters = parameters_in(system.expressions(), what)
         q, p = ca.SX.sym("q", len(system.names)), stacked(parameters)
         slope = system.constraint_jacobian(q)
@@ -62,7 +62,7 @@ class Closing:
 
     @cached_property
     def start(self) -> Array:
-        """Assembled coordinates nearest to the declared ones, (n,)."""
+        """Coordinates that satisfy the constraints, nearest to the declared coordinates, (n,)."""
         return self._nearest(self.declared, self.numbers(None), "as it is declared")
 
     @cached_property
@@ -264,7 +264,7 @@ class Closing:
         return units
 
     def numbers(self, parameters: Values) -> Array:
-        """Return given values of its Parameters by name, and initial values for the others."""
+        """Values of the Parameters: given values by name, initial values for the others."""
         given = parameters or {}
         if unknown := next((name for name in given if name not in [p.name for p in self.parameters]), None):
             raise ProblemError(f"{self.what} has no Parameter {unknown!r}; leave it out")

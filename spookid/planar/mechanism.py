@@ -33,7 +33,7 @@ from spookid.planar.rigid import Rigid
 
 @dataclass(frozen=True, eq=False)
 class Mechanism(System, metaclass=Checked):
-    """A planar mechanism: links whose ends meet in points, constraints and loads.
+    """Planar mechanism of links whose ends meet in points, with constraints and loads.
 
     Its coordinates are those of the points that move, x and y of one after the other in the order in which links and
     constraints name them, then the angles that are declared as coordinates. Each link holds its length.
@@ -120,7 +120,7 @@ class Mechanism(System, metaclass=Checked):
 
     @cached_property
     def points(self) -> tuple[Point, ...]:
-        """All points, including those on the ground, each once."""
+        """All points of the mechanism, including points on the ground, each once."""
         ends = (end for link in self.links for end in link.ends)
         others = (point for part in self._parts for point in part.points)
         return tuple({id(point): point for point in (*ends, *others)}.values())
@@ -132,7 +132,7 @@ class Mechanism(System, metaclass=Checked):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of the coordinates: ``P.x``, ``P.y`` of each moving point, and those of the angles, (n,)."""
+        """Names of the coordinates: ``P.x``, ``P.y`` of each moving point, and names of angles, (n,)."""
         moving = (point.name for point in self.points if not point.fixed)
         return (*(f"{name}.{axis}" for name in moving for axis in "xy"), *(angle.name for angle in self.angles))
 
@@ -213,7 +213,7 @@ class Mechanism(System, metaclass=Checked):
 
     @property
     def actuated(self) -> tuple[str, ...]:
-        """Links on which a ``Torque`` acts, each once."""
+        """Links on which a ``Torque`` acts, each listed once."""
         return tuple(reversed(self._torques))
 
     def actuation(self, q: ca.SX) -> ca.SX:
@@ -275,7 +275,7 @@ class Mechanism(System, metaclass=Checked):
         branch: Branch | None = None,
         parameters: Values = None,
     ) -> Array:
-        """Coordinates that satisfy all constraints, (n,).
+        """Coordinates that satisfy all constraints of the mechanism, (n,).
 
         Args:
             guess: all coordinates (n,), the nearest assembly to which is found; or values by name, of as many
@@ -304,7 +304,7 @@ class Mechanism(System, metaclass=Checked):
 
     @checked
     def branches(self, values: Mapping[str, float], parameters: Values = None) -> dict[Branch, Array]:
-        """All assemblies with given values of the independent coordinates, by branch.
+        """All assemblies of the mechanism with given independent coordinates, by branch.
 
         Groups of two coordinates, which two circles or a circle and a line determine (dyads: a four-bar, a
         slider-crank, a five-bar), have all of theirs; of larger ones those are found to which Newton's method leads
@@ -319,7 +319,7 @@ class Mechanism(System, metaclass=Checked):
 
     @cached_property
     def rigid(self) -> Rigid:
-        """The equivalent rigid-body model, and the bodies and hinges that correspond to links and points."""
+        """Equivalent rigid-body model, with the bodies and hinges that correspond to links and points."""
         return Rigid(self)
 
     @property

@@ -23,7 +23,7 @@ from spookid.planar.points import Ground, Link, Part, Placement, Point, check_na
 
 @dataclass(frozen=True, eq=False)
 class PlanarLoad(Part):
-    """A load on a planar mechanism: the base class of all kinds."""
+    """Base class of loads on a planar mechanism."""
 
     signals: ClassVar[tuple[str, ...]] = ()
     """Names of inputs in the recordings."""
@@ -35,7 +35,7 @@ class PlanarLoad(Part):
 
 @dataclass(frozen=True, eq=False)
 class Torque(PlanarLoad):
-    """A motor that turns a link, against the ground or another link: K u, from x to y [N m].
+    """Motor that rotates a link against the ground or another link with torque K u, positive from x to y [N m].
 
     Args:
         link: the one that it turns.
@@ -68,7 +68,7 @@ class Torque(PlanarLoad):
         return self.link.name if self.against is None else f"{self.link.name} against {self.against.name}"
 
     def direction(self, at: Placement) -> ca.SX:
-        """Power of a torque of 1 N m, as a row vector times the rates, (1, n)."""
+        """Power of a torque of 1 N m as a linear function of the rates: row vector (1, n)."""
         return at.turning(self.link, self.against)
 
     def force(self, at: Placement, v: ca.SX, inputs: Mapping[str, ca.SX]) -> ca.SX:
@@ -77,7 +77,7 @@ class Torque(PlanarLoad):
 
 @dataclass(frozen=True, eq=False)
 class PinFriction(PlanarLoad):
-    """Friction in a pin, between a link and the ground or another link: −b ω − c sign(ω).
+    """Friction torque −b ω − c sign(ω) in a pin between a link and the ground or another link.
 
     Args:
         point: the pin.
@@ -118,7 +118,7 @@ class PinFriction(PlanarLoad):
 
 @dataclass(frozen=True, eq=False)
 class Spring(PlanarLoad):
-    """A spring and a damper between two points at the distance l: they pull by k (l − l₀) + c dl/dt.
+    """Spring and damper between two points at distance l, with tension k (l − l₀) + c dl/dt.
 
     Args:
         a, b: the points.
@@ -140,7 +140,7 @@ class Spring(PlanarLoad):
         self._take("stiffness", "rest", "damping")
 
     def force(self, at: Placement, v: ca.SX, inputs: Mapping[str, ca.SX]) -> ca.SX:
-        """Generalized force that pulls each end towards the other, (n,)."""
+        """Generalized force of a tension that pulls both ends together, (n,)."""
         apart = at.position(self.b) - at.position(self.a)
         length = size(apart)
         along = (apart / length).T @ (at.selection(self.b) - at.selection(self.a))
@@ -148,7 +148,7 @@ class Spring(PlanarLoad):
 
 
 def rubbed(rate: ca.SX, v: ca.SX, law: Any, what: str) -> ca.SX:
-    """Contribution of friction with ``viscous``, ``coulomb`` and ``width`` to Q, (n,)."""
+    """Generalized force Q of friction with ``viscous``, ``coulomb`` and ``width``, (n,)."""
     slip = rate @ v
     total = law.viscous * slip
     if not is_zero(law.coulomb):
@@ -174,7 +174,7 @@ def _check_links(links: tuple[Any, ...], what: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class PlanarConstraint(Part):
-    """Base class of planar constraints, each one equation Φ = 0."""
+    """Base class of planar constraints; each is one equation Φ = 0."""
 
     name: str
 
@@ -190,13 +190,13 @@ class PlanarConstraint(Part):
         """Φ."""
 
     def force(self, at: Placement, v: ca.SX) -> ca.SX:
-        """Generalized force of its friction, (n,); default: zero."""
+        """Generalized force of friction in the constraint, (n,); default: zero."""
         return ca.SX(v.numel(), 1)
 
 
 @dataclass(frozen=True, eq=False)
 class ConstantDistance(PlanarConstraint):
-    """Constraint of two points to a constant distance (43), like a massless rod; a ``Link`` has its own.
+    """Constraint that keeps two points at a constant distance (43), like a massless rod; a ``Link`` has its own.
 
     Args:
         name: for messages.
@@ -218,7 +218,7 @@ class ConstantDistance(PlanarConstraint):
             raise ProblemError(f"{self.what} has length {float(self.length):g}; it must be positive")
 
     def row(self, at: Placement) -> ca.SX:
-        """(|b − a|²/l − l)/2 [m]."""
+        """Distance constraint (|b − a|²/l − l)/2 [m]."""
         return distance_row(at.position(self.b) - at.position(self.a), self.length)
 
 
@@ -241,7 +241,7 @@ class _Slider(PlanarConstraint):
 
     @abstractmethod
     def sliding(self, at: Placement) -> ca.SX:
-        """Sliding velocity along the line, as a row vector times the rates, (1, n)."""
+        """Sliding velocity along the line as a linear function of the rates: row vector (1, n)."""
 
     def force(self, at: Placement, v: ca.SX) -> ca.SX:
         return rubbed(self.sliding(at), v, self, self.what)
@@ -249,7 +249,7 @@ class _Slider(PlanarConstraint):
 
 @dataclass(frozen=True, eq=False)
 class FixedSlider(_Slider):
-    """Constraint of a pin to a fixed line (44).
+    """Constraint that keeps a pin on a fixed line (44).
 
     Args:
         name: for messages, and of the joint in the rigid-body model.
@@ -280,7 +280,7 @@ class FixedSlider(_Slider):
         return (self.b.at - self.a.at) / ca.norm_2(self.b.at - self.a.at)
 
     def row(self, at: Placement) -> ca.SX:
-        """Distance of the pin to the left of the line [m]."""
+        """Signed distance of the pin from the line, positive to the left [m]."""
         return cross(self.direction, at.position(self.point) - self.a.at)
 
     def sliding(self, at: Placement) -> ca.SX:
@@ -289,7 +289,7 @@ class FixedSlider(_Slider):
 
 @dataclass(frozen=True, eq=False)
 class MovingSlider(_Slider):
-    """Constraint of a pin to the moving line along a link (45).
+    """Constraint that keeps a pin on the moving line along a link (45).
 
     Args:
         name: for messages, and of the joint in the rigid-body model.
@@ -309,7 +309,7 @@ class MovingSlider(_Slider):
             raise ProblemError(f"{self.what} holds an end of {self.link.name!r}; give a point of another link")
 
     def row(self, at: Placement) -> ca.SX:
-        """Distance of the pin to the left of the link [m]."""
+        """Signed distance of the pin from the link's line, positive to the left [m]."""
         return cross(at.span(self.link), at.position(self.point) - at.position(self.link.start)) / self.link.length
 
     def sliding(self, at: Placement) -> ca.SX:
@@ -335,7 +335,7 @@ class _Angle(PlanarConstraint):
         """Direction of angle zero, (2,)."""
 
     def row(self, at: Placement) -> ca.SX:
-        """Difference of the link's angle and the coordinate, in (−π, π] [rad]."""
+        """Difference between the link's angle and the angle coordinate, in (−π, π] [rad]."""
         theta, zero, span = at.q[at.columns[id(self)]], self.reference(at), at.span(self.link)
         c, s = ca.cos(theta), ca.sin(theta)
         along = ca.vertcat(c * zero[0] - s * zero[1], s * zero[0] + c * zero[1])
@@ -344,7 +344,7 @@ class _Angle(PlanarConstraint):
 
 @dataclass(frozen=True, eq=False)
 class AbsoluteAngle(_Angle):
-    """Angle of a link from the x axis as an additional coordinate [rad], continuous over turns (46, 47).
+    """Angle of a link from the x axis as an additional coordinate [rad], continuous over full turns (46, 47).
 
     Args:
         name: name of the coordinate.
@@ -357,7 +357,7 @@ class AbsoluteAngle(_Angle):
 
 @dataclass(frozen=True, eq=False)
 class RelativeAngle(_Angle):
-    """Angle from one link to another as an additional coordinate [rad], continuous over turns.
+    """Angle from one link to another as an additional coordinate [rad], continuous over full turns.
 
     Args:
         name: name of the coordinate.
@@ -380,5 +380,5 @@ class RelativeAngle(_Angle):
 
 
 def distance_row(apart: ca.SX, length: ca.SX) -> ca.SX:
-    """Distance constraint (|d|²/l − l)/2, to first order the excess distance of two points [m]."""
+    """Distance constraint (|d|²/l − l)/2, to first order the excess of the points' distance over l [m]."""
     return (ca.dot(apart, apart) / length - length) / 2

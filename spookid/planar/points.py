@@ -21,7 +21,7 @@ from spookid.parameter import is_constant, is_zero, symbolic
 
 @dataclass(frozen=True, eq=False)
 class Point(metaclass=Checked):
-    """A moving point at which links end.
+    """Moving point of a planar mechanism, at which links end.
 
     Args:
         name: for results and messages.
@@ -69,7 +69,7 @@ class Ground(Point):
 
 @dataclass(frozen=True, eq=False)
 class Link(metaclass=Checked):
-    """A rigid bar between two points; its x axis runs from ``start`` to ``end``.
+    """Rigid bar between two points; its x axis runs from ``start`` to ``end``.
 
     Args:
         name: for results and messages.
@@ -124,13 +124,13 @@ class Link(metaclass=Checked):
 
     @property
     def to_center(self) -> ca.SX:
-        """Matrix C with r = C (P_start, P_end) the centre of mass in any position of the bar, (2, 4)."""
+        """Matrix C that maps both ends of the bar to its centre of mass, r = C (P_start, P_end), (2, 4)."""
         along, across = self.center[0] / self.length, self.center[1] / self.length
         one, left = ca.SX.eye(2), turned_left(ca.SX.eye(2))
         return ca.horzcat((1 - along) * one - across * left, along * one + across * left)
 
     def mass_matrix(self, *, turning: bool = True) -> ca.SX:
-        """Constant mass matrix in the coordinates of both ends: m CᵀC plus inertia/L² for the relative motion, (4, 4).
+        """Constant mass matrix of a bar in the coordinates of both ends, m CᵀC plus inertia/L² terms, (4, 4).
 
         Args:
             turning: False without the inertia, where an angle of the link is a coordinate and has it.
@@ -148,7 +148,7 @@ class Link(metaclass=Checked):
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """Positions of points, links and angles of a mechanism as functions of its coordinates."""
+    """Positions of points, links and angles of a planar mechanism as functions of its coordinates."""
 
     q: ca.SX
     """(n,)."""
@@ -165,7 +165,7 @@ class Placement:
         return self.q[first : first + 2]
 
     def selection(self, point: Point) -> ca.SX:
-        """Derivative of a point's position in the coordinates, sparse (2, n)."""
+        """Jacobian of a point's position with respect to the coordinates, sparse (2, n)."""
         chosen = ca.SX(2, self.q.numel())
         if not point.fixed:
             first = self.columns[id(point)]
@@ -173,7 +173,7 @@ class Placement:
         return chosen
 
     def ends(self, link: Link) -> ca.SX:
-        """Derivative of the positions of both ends in the coordinates, sparse (4, n)."""
+        """Jacobian of the positions of both ends with respect to the coordinates, sparse (4, n)."""
         return ca.vertcat(*(self.selection(end) for end in link.ends))
 
     def span(self, link: Link) -> ca.SX:
@@ -181,12 +181,12 @@ class Placement:
         return self.position(link.end) - self.position(link.start)
 
     def parting(self, link: Link) -> ca.SX:
-        """Derivative of ``span`` in the coordinates, sparse (2, n)."""
+        """Jacobian of ``span`` with respect to the coordinates, sparse (2, n)."""
         return self.selection(link.end) - self.selection(link.start)
 
     def turning(self, link: Link, against: Link | None = None) -> ca.SX:
-        """Angular velocity ω of a link, optionally relative to another one, as a row vector times the rates, (1, n);
-        that of its angle if this is a coordinate."""
+        """Angular velocity ω of a link, optionally relative to another link, as a linear function of the rates: row
+        vector (1, n). If the angle is a coordinate, its rate."""
         if against is not None:
             return self.turning(link) - self.turning(against)
         if id(link) in self.angles:
@@ -202,7 +202,7 @@ class Placement:
 
 @dataclass(frozen=True, eq=False)
 class Part(metaclass=Checked):
-    """Base class of planar constraints and loads.
+    """Base class of constraints and loads of planar mechanisms.
 
     Its points, its links and what may hold a Parameter are those among its fields.
     """
@@ -211,17 +211,17 @@ class Part(metaclass=Checked):
 
     @property
     def what(self) -> str:
-        """Beginning of messages about this part."""
+        """Beginning of error messages about this constraint or load."""
         return f"{self.place}: {type(self).__name__}"
 
     @property
     def points(self) -> tuple[Point, ...]:
-        """Points or links that it constrains or acts on."""
+        """Points that the constraint or load refers to."""
         return tuple(value for value in vars(self).values() if isinstance(value, Point))
 
     @property
     def links(self) -> tuple[Link, ...]:
-        """Points or links that it constrains or acts on."""
+        """Links that the constraint or load refers to."""
         return tuple(value for value in vars(self).values() if isinstance(value, Link))
 
     def expressions(self) -> list[ca.SX]:

@@ -48,7 +48,7 @@ class Rigid:
 
     @cached_property
     def bodies(self) -> dict[int, Body]:
-        """Body of each link, by the link's ``id``."""
+        """Rigid body of each link, by the link's ``id``."""
         found = {}
         for link in self.mechanism.links:
             mass, _, inertia = self._whole(link)
@@ -77,14 +77,14 @@ class Rigid:
         return mass, center, sum((i + m * ca.sumsqr(c - center) for m, c, i in parts), ca.SX(0))
 
     def carrier(self, point: Point) -> Link | None:
-        """First link that ends at a point; None for a point on the ground."""
+        """First link that ends at a point, whose body has the point; None for a point on the ground."""
         if point.fixed:
             return None
         return next(link for link in self.mechanism.links if any(end is point for end in link.ends))
 
     def frame(self, point: Point, link: Link | None = None) -> Frame:
-        """Return a frame at a point, with y along a link, by default the first that ends there; for a fixed point a
-        frame on the ground."""
+        """Return a frame at a point, with its y axis along a link, by default the first link that ends there; for a
+        fixed point, a frame on the ground."""
         owner = link or self.carrier(point)
         if owner is None:
             return GROUND.frame(at=(0, point.at[0], point.at[1]))
@@ -95,7 +95,7 @@ class Rigid:
 
     @cached_property
     def hinges(self) -> tuple[tuple[Point, Pair, Hinge], ...]:
-        """Pairs of links that rotate about each point, with their hinges."""
+        """Pairs of links that rotate about each point, with the hinge of each pair."""
         found: list[tuple[Point, Pair, Hinge]] = []
         for point in self.mechanism.points:
             pairs = self._pairs(point)
@@ -116,7 +116,7 @@ class Rigid:
         return tuple(found)
 
     def hinge(self, point: Point, link: Link | None = None) -> Hinge:
-        """Return the hinge at a point; name the link if there are several.
+        """Return the hinge at a point; if the point has several hinges, name a link.
 
         Raises:
             ProblemError: if there is none, or more than one.
@@ -229,8 +229,8 @@ class Rigid:
     # --- states ---
 
     def states(self, q: Array, v: Array, parameters: Values = None) -> tuple[Array, Array]:
-        """Convert coordinates and rates (n,) to poses (n_b, 7) and velocities (n_b, 6) of the bodies, as ``initial`` of
-        ``Problem.simulate`` takes them. A leading axis of steps is kept.
+        """Convert coordinates and rates (n,) to poses (n_b, 7) and velocities (n_b, 6) of the bodies, the form of
+        ``initial`` in ``Problem.simulate``. Also for arrays with a leading axis of steps.
 
         Args:
             parameters: values by name; default: initial values.
@@ -245,7 +245,7 @@ class Rigid:
 
     def coordinates(self, poses: Array, velocities: Array, parameters: Values = None) -> tuple[Array, Array]:
         """Convert poses (n_b, 7) and velocities (n_b, 6) of the bodies, such as those of a simulation, to coordinates
-        and rates (n,). A leading axis of steps is kept; angles are continuous along it."""
+        and rates (n,). Also for arrays with a leading axis of steps, along which angles are continuous."""
         count, given = len(self.mechanism.links), np.asarray(poses)
         symbols = ca.SX.sym("poses", 7 * count), ca.SX.sym("velocities", 6 * count)
         shape = given.shape[:-2]

@@ -54,7 +54,7 @@ _STATE_COST = {
 
 
 def details(solution: Solution) -> list[Section]:
-    """Return what is printed with ``--verbose`` and is in the report."""
+    """Return the tables that are printed with ``--verbose`` and shown in the report."""
     combined = "base parameters (h is mass times centre of mass, I is about the body's origin)"
     sections: list[tuple[str, Sequence[Block]]] = [
         ("bodies", [derived(solution.physical), known(solution)] if solution.physical else []),
@@ -70,7 +70,7 @@ def details(solution: Solution) -> list[Section]:
 
 
 def noise(solution: Solution) -> Table:
-    """A row for each noise standard deviation that was estimated, or given with the parameters."""
+    """Table of noise standard deviations, estimated or given with the parameters."""
     rows = []
     for one in reported(solution.noise):
         moving, unit = one.kind == "disturbance", superscripts(one.unit)
@@ -84,7 +84,7 @@ def noise(solution: Solution) -> Table:
 
 
 def residuals(solution: Solution) -> Table:
-    """A row for each signal, and for each measured effort that drives the motion."""
+    """Table of residuals for each signal, and for each measured effort that drives the motion."""
     motions = solution.trajectories
     rows = []
     for i, (signal, unit) in enumerate(zip(motions[0].signals, motions[0].units, strict=True)):
@@ -118,7 +118,7 @@ def _worst(sizes: Sequence[tuple[float, str]], unit: str) -> str:
 
 
 def cost(solution: Solution) -> Table:
-    """What the total is made of; costs over other noise than that of the end are no measure."""
+    """Table of the parts of the cost; costs for other noise than the final one are not comparable."""
     c, first = solution.cost, solution.history[0].cost if solution.history else solution.cost
     terms = [("state", c.state, _STATE_COST[solution.dynamics]), ("observation", c.observation, "Σ|Δy/σ|²")]
     if c.residual:
@@ -143,7 +143,7 @@ def _friction(solution: Solution) -> list[Block]:
     if not solution.sticking:
         return []
     rows = [(name, f"{100 * share:.0f} %") for name, share in solution.sticking.items()]
-    law = f"Largest distance from the exact law: {number(solution.complementarity_residual, 2)} N s or N m s."
+    law = f"Largest deviation from the exact friction law: {number(solution.complementarity_residual, 2)} N s or N m s."
     return [Table(("joint", "sticks, share of the time"), rows, left=(0,)), law]
 
 
@@ -173,7 +173,7 @@ def _starts(solution: Solution) -> list[Block]:
 
 
 def work(solution: Solution) -> list[tuple[str, str]]:
-    """Sizes, times, settings and versions, each with a label."""
+    """Sizes, times, settings and versions of a solve, each with a label."""
     size, times = solution.size, solution.timing
     rest = max(times.solve - times.evaluate - times.factorize - times.bend, 0.0)
     bend = f"second derivatives {seconds(times.bend)}, " if times.bend else ""
@@ -197,20 +197,20 @@ def work(solution: Solution) -> list[tuple[str, str]]:
 
 
 def dynamics(solution: Solution) -> str:
-    """Which estimator it is, and why."""
+    """Name of the estimator and the reason for its choice."""
     choice = solution.choice
     kind = HARD if choice and choice.is_hard else DYNAMICS[solution.dynamics]
     return f"{kind}: {choice.reason}" if choice else kind
 
 
 def derived(values: Mapping[str, Derived]) -> Table:
-    """A row for each number of a body or a joint, or combination of such numbers."""
+    """Table of physical quantities of bodies and joints, and combinations of them."""
     rows = [(*estimated(v.name, v.estimate, v.std_err, v.unit), v.reason or origin(v)) for v in values.values()]
     return Table(("", *ESTIMATED, ""), rows, left=(0, 5, 6))
 
 
 def known(solution: Solution) -> Table:
-    """A row for each body: what of its mass, centre of mass and moments is known from where."""
+    """Table of the source of information on mass, centre of mass and moments of each body."""
     rows = []
     for body in dict.fromkeys(one.body for one in solution.physical.values()):
         own = [one for one in solution.physical.values() if one.body == body]
@@ -236,7 +236,7 @@ def assumptions(solution: Solution) -> dict[str, str]:
 
 
 def description(problem: Problem) -> list[Block]:
-    """Title, parameters, recordings and settings; nothing is assembled or solved for it."""
+    """Title, parameters, recordings and settings of a problem, without a solve."""
     blocks: list[Block] = [f"{problem.name}: {sizes(problem)}", parts(problem)]
     if problem.parameters:
         blocks.append(parameters(problem))
@@ -247,7 +247,7 @@ def description(problem: Problem) -> list[Block]:
 
 
 def sizes(problem: Problem) -> str:
-    """How much there is of each part."""
+    """Number of each kind of part in the problem."""
     model = problem.model
     parts = ((len(model.bodies), "body", "bodies"), (len(model.joints), "joint", "joints"))
     counts = [counted(n, one) if n == 1 else f"{n:,} {several}" for n, one, several in parts]
@@ -255,7 +255,7 @@ def sizes(problem: Problem) -> str:
 
 
 def parts(problem: Problem) -> Table:
-    """A row for each kind of part: how many there are, and their names."""
+    """Table of each kind of part with number and names."""
     model, estimated = problem.model, problem.estimates_noise
     given = ((c, quantity(1.0 if c.sigma is None else c.sigma, c.unit, 4)) for c in problem.channels)
     sigmas = [(c, "estimated" if c.sigma is None and estimated else sigma) for c, sigma in given]
@@ -273,7 +273,7 @@ def parts(problem: Problem) -> Table:
 
 
 def inertia_coordinates(problem: Problem) -> frozenset[str]:
-    """Names of the parameters that masses, centres and moments of bodies depend on, which few users read."""
+    """Names of parameters that are coordinates of inertias, such as log-Cholesky, which few users read."""
     pi = [body.distribution.pi for body in problem.model.bodies if body.distribution is not None]
     return frozenset(p.name for p in parameters_in(pi, "inertias"))
 
@@ -315,7 +315,7 @@ def how_it_moves(problem: Problem) -> dict[str, str]:
 
 def _estimator(problem: Problem) -> str:
     words = DYNAMICS[problem.dynamics]
-    if not problem.estimates_noise or problem.estimates_disturbances:
+    if not problem.estimates_noise or problem.estimator == "noise":
         return words
     return HARD if problem.is_hard else f"{words}, or deterministic dynamics where they have the better likelihood"
 
@@ -333,4 +333,5 @@ def _sensors(problem: Problem) -> str:
     if others:
         one = "one unit" if problem.is_weighted else "estimated"
         sizes.append(f"{others} {one}")
-    return f"measurement noise white and normal, standard deviations: {', '.join(sizes)}" if sizes else "no sensors"
+    kind = "white" if any(c.is_adjusted for c in problem.channels) else "white and normal"
+    return f"measurement noise is {kind}, standard deviations: {', '.join(sizes)}" if sizes else "no sensors"

@@ -18,8 +18,8 @@ _MOST_COLUMNS = 4
 
 
 def influence_figure(solution: Solution) -> Figure:
-    """How many standard errors each estimate would move without each block of the recordings, as colours: a row a
-    parameter, those that move most, and a panel each of the first recordings."""
+    """Influence of each block of the recordings on each estimate, in standard errors, as a coloured grid: parameters
+    that change most in rows, one panel for each of the first recordings."""
     knowledge, influence = solution.sensitivities, solution.influence
     errors = knowledge.standard_errors
     known = [i for i, error in enumerate(errors) if math.isfinite(error) and error > 0]
@@ -55,7 +55,7 @@ def _largest(values: Array, least: float = 0.0) -> float:
 
 
 def starts_figure(result: Solution) -> Figure:
-    """Costs above the best one in order, minima in colours; starts that did not converge are hollow."""
+    """Sorted costs of all starts above the best; colours show minima, hollow marks starts that did not converge."""
     figure, (panel,) = pictures.panels(1, 1, (6.5, 3.2), f"Starts of {result.problem}: {starts_sentence(result)}")
     likely = all(math.isfinite(x) for one in result.basins if one.outcome == "converged" for x in one.log_likelihoods)
     ends = [

@@ -53,7 +53,7 @@ _AGAIN = "solve the problem again"
 
 @contextmanager
 def drawing() -> Iterator[Connection | None]:
-    """A copy of this process, still without threads, that draws figures on another processor; None without one."""
+    """Forked copy of this process that draws figures on another processor; None if forking is not possible."""
     if sys.platform != "linux" or processors() < 2:
         yield None
         return
@@ -150,7 +150,7 @@ def _shown(solution: Solution) -> list[str]:
 
 
 def figure(solution: Solution, name: str) -> Figure:
-    """One of its figures. A notebook shows it without pyplot, too.
+    """One figure of a solution; notebooks show it, too, without pyplot.
 
     Raises:
         ProblemError: for a name that is none.
@@ -158,7 +158,7 @@ def figure(solution: Solution, name: str) -> Figure:
     there = {file.removesuffix(".png"): _FIGURES[file] for file in _shown(solution)}
     there |= {"mechanism": ("skeleton", "of_solution")} if solution.trajectories else {}
     if name not in there:
-        raise ProblemError(f"plot: no figure {shown(name)}; there are {', '.join(there)}")
+        raise ProblemError(f"plot: figure {shown(name)} does not exist; figures are {', '.join(there)}")
     module, function = there[name]
     drawn = getattr(import_module(f"spookid.report.{module}"), function)(solution)
     drawn._repr_png_ = partial(pictures.png, drawn)
@@ -175,7 +175,7 @@ def _write(drawn: Mapping[str, bytes], solution: Solution, name: str, path: Path
 
 
 def keep(solution: Solution, directory: folders.AnyPath) -> None:
-    """Write what other fits, and the studies they belong to, take from a solution, as a folder that `load` reads."""
+    """Write the data of a solution that other fits and studies need, as a folder that `load` reads."""
     folders.save(directory, _numbers(solution.changed(**_BESIDE), directory))
 
 
@@ -205,13 +205,13 @@ def _from(directory: folders.AnyPath, path: Path) -> str:
 
 
 def outliers(solution: Solution) -> Table:
-    """Return a row for each sample that was left out or had little weight, numbers in full."""
+    """Return a row for each sample that was excluded or had a small weight, with full precision."""
     head = ("recording", "signal", "t", "value", "predicted", "sigmas", "left_out")
     return Table(head, [tuple(str(getattr(one, name)) for name in head) for one in solution.outliers])
 
 
 def load_answer(directory: folders.AnyPath, force: bool) -> Solution:
-    """Read results that others build on.
+    """Read results on which others are based.
 
     Args:
         force: True to take estimates of a fit that has not converged, or that the data contradict.
@@ -227,7 +227,7 @@ def load_answer(directory: folders.AnyPath, force: bool) -> Solution:
 
 @checked
 def load(directory: folders.AnyPath) -> Solution:
-    """Read the Solution that `save` wrote into ``directory``.
+    """Read the Solution that `save` wrote to ``directory``.
 
     Raises:
         ProblemError: naming the file that is missing, damaged or of another schema.

@@ -33,7 +33,7 @@ _AIR = 90
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """Curves over one another, as Plotly's traces."""
+    """Panel with several curves, as traces of Plotly."""
 
     curves: Sequence[Tree]
     up: str
@@ -47,30 +47,30 @@ class Panel:
 
 
 def library(link: bool) -> Tree:
-    """The JavaScript that a page holds; or where it is in the network, also if Plotly is not installed."""
+    """JavaScript of Plotly for a page; if it is not installed, or linked, its address."""
     if link or not installed():
         return {"address": f"https://cdn.plot.ly/plotly-{VERSION}.min.js", "integrity": _HASH}
     return {"code": files("plotly").joinpath("package_data", "plotly.min.js").read_text(encoding="utf-8")}
 
 
 def installed() -> bool:
-    """True if a page can hold Plotly."""
+    """True if Plotly is installed, so that a page can contain it."""
     return find_spec("plotly") is not None
 
 
 def typed(values: ArrayLike) -> Tree:
-    """Numbers as Plotly reads them fastest; NaN is a gap."""
+    """Numbers in the format that Plotly reads fastest; NaN is a gap."""
     content = np.ascontiguousarray(values, dtype="<f4").tobytes()
     return {"dtype": "f4", "bdata": base64.b64encode(content).decode("ascii")}
 
 
 def worded(text: str) -> str:
-    """A text as it is: Plotly reads some of HTML."""
+    """Text without the HTML that Plotly would interpret."""
     return html.escape(text, quote=False)
 
 
 def curve(x: ArrayLike, y: ArrayLike, name: str, colour: str, **style: Any) -> Tree:
-    """A line, or with ``mode="markers"`` dots, thinned if it has more points than can be drawn."""
+    """Line, or dots with ``mode="markers"``; points are thinned if there are too many to draw."""
     when, values = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     mode, missing = style.setdefault("mode", "lines"), ~np.isfinite(values)
     keep = plots.thinned(np.arange(len(values), dtype=np.float64), values)[0].astype(np.int64)
@@ -91,7 +91,7 @@ def band(x: Array, low: Array, high: Array, name: str, colour: str, **style: Any
 
 
 def figure(panels: Sequence[Panel], alt: str, caption: str = "", legend: bool = True) -> Tree:
-    """Panels below one another with one horizontal axis, as a block of the page."""
+    """Figure of panels with a common horizontal axis, as a block of the page."""
     height = sum(panel.height for panel in panels) + (2 * _AIR if legend else _AIR)
     room = float(height - (2 * _AIR if legend else _AIR))
     layout: Tree = {"showlegend": legend, "margin": {"t": _AIR if legend else 20, "b": 60 if legend else 50}}
@@ -130,7 +130,7 @@ def fit(trajectory: Trajectory) -> Tree:
 
 
 def compared(names: Sequence[str], t: Array, lines: Mapping[str, tuple[Array, str]], alt: str) -> Tree:
-    """Signals (N, n) of several kinds, each with its colour, a panel for each column about what was measured.
+    """Several kinds of signals (N, n), each in one colour, with a panel for each column, about the measured signal.
 
     Args:
         names: of the columns, with their units.
@@ -148,7 +148,7 @@ def compared(names: Sequence[str], t: Array, lines: Mapping[str, tuple[Array, st
 
 
 def disturbance(one: Disturbance, most: int) -> Tree:
-    """A panel for each of the first coordinates, with the 95 % interval."""
+    """Process noise of each of the first coordinates with 95 % intervals, one panel each."""
     panels = []
     for i, label in enumerate(one.labels[:most]):
         half = HALF_WIDTH * one.std_err[:, i]
@@ -161,7 +161,7 @@ def disturbance(one: Disturbance, most: int) -> Tree:
 
 
 def convergence(solution: Solution) -> Tree:
-    """Cost, distance of each parameter from its last value, and damping against the iteration."""
+    """Cost, distance of each parameter from its final value, and damping for each iteration."""
     steps = solution.history
     k = np.array([step.iteration for step in steps], dtype=np.float64)
     costs = {"total": BLACK, "state": BLUE, "observation": RED, "prior": GREEN}

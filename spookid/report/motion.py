@@ -31,7 +31,7 @@ _HEIGHT = 460
 
 @dataclass(frozen=True, eq=False)
 class Marker:
-    """A point of a body of which coordinates were measured."""
+    """Point of a body whose coordinates were measured."""
 
     body: str
     at: Vector
@@ -41,7 +41,7 @@ class Marker:
 
 @dataclass(frozen=True, eq=False)
 class Film:
-    """What is shown of one recording; F frames."""
+    """Animation data of one recording with F frames."""
 
     parts: Mechanism
     trajectory: Trajectory
@@ -66,7 +66,7 @@ class Film:
         return np.asarray(self.trajectory.q[self.frames])
 
     def point(self, marker: Marker, k: int) -> Array | None:
-        """Where a point was measured in a frame, (3,), as estimated along axes that were not; None if along none."""
+        """Measured position of a point, (3,), with estimates for axes that were not measured; None if none was."""
         t, step = self.trajectory, self.frames[k]
         place = skeleton.place(skeleton.poses_of(self.parts, t.q[step]), marker.body, marker.at)
         for axis, column in marker.columns:
@@ -76,30 +76,30 @@ class Film:
 
     @property
     def is_determined(self) -> bool:
-        """True if measured signals determine the pose in some frame."""
+        """True if measured signals determine the pose in at least one frame."""
         return bool(np.isfinite(self.poses).all(axis=(1, 2)).any())
 
     @property
     def sentence(self) -> str:
-        """What is drawn of the measured signals."""
+        """Sentence on the measured data in the animation."""
         if self.is_determined:
-            gaps = "" if np.isfinite(self.poses).all() else ", where they determine it"
-            return f"Pale: the pose that measured signals and joints alone give{gaps}."
+            gaps = "" if np.isfinite(self.poses).all() else ", where these determine a pose"
+            return f"Pale bodies: pose computed from measured signals and joints alone{gaps}."
         if self.markers:
             return "Crosses: points as they were measured, which determine no pose."
         return "The measured signals determine no pose; only the estimated motion is drawn."
 
     @property
     def pace(self) -> str:
-        """How its time runs, in words."""
+        """Speed of the animation, as text."""
         duration = float(self.trajectory.t[-1] - self.trajectory.t[0])
         slower = slowness(duration)
         speed = "real time" if slower == 1 else f"{slower} times slower than real time"
-        return speed if duration <= LONGEST else f"first {LONGEST:g} s of {number(duration, 3)} s, {speed}"
+        return speed if duration <= LONGEST else f"animated: first {LONGEST:g} s of {number(duration, 3)} s, {speed}"
 
 
 def films(solution: Solution) -> list[Film]:
-    """Of the first recordings, those that hold a motion; none if the solution holds no mechanism."""
+    """Animation data of the first recordings; empty if the solution contains no mechanism."""
     parts, title, found = solution.mechanism, solution.problem, list[Film]()
     if parts is None:
         return found
@@ -116,7 +116,7 @@ def films(solution: Solution) -> list[Film]:
 
 
 def omitted(solution: Solution) -> str:
-    """What is said of recordings that are too many."""
+    """Sentence on recordings that are not animated."""
     more = len(solution.trajectories) - MOST
     return f"{counted(more, 'more recording')} not animated." if more > 0 else ""
 
@@ -125,7 +125,7 @@ def omitted(solution: Solution) -> str:
 
 
 def scene(film: Film) -> Tree:
-    """A scene with a slider of time and a button that plays, as a block of the page."""
+    """Animation with a time slider and a play button, as a block of the page."""
     poses = [skeleton.poses_of(film.parts, film.trajectory.q[step]) for step in film.frames]
     arm = _ARM * (float(max(np.ptp(np.concatenate([_centres(film, one) for one in poses]), axis=0))) or 1.0)
     places = [list(_places(film, k, one, arm)) for k, one in enumerate(poses)]

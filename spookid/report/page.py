@@ -57,7 +57,7 @@ Robots: TypeAlias = Callable[[Solution], Sequence[Block | Tree]]
 
 
 def write(directory: str | os.PathLike[str], *, link: bool = False, robots: Robots | None = None) -> Path:
-    """Write ``report.html`` into a folder of results, or into one of several such folders, and return its path.
+    """Write ``report.html`` into a result folder, or into a folder of several, and return its path.
 
     Args:
         link: True if the page is to load Plotly from the network instead of holding it.
@@ -87,8 +87,8 @@ def page(
     *,
     link: bool = True,
 ) -> str:
-    """The page of solutions by key, with the dates of their folders, and of studies after them; it loads Plotly from
-    the network (``link``), or holds it."""
+    """Report page of solutions by key, with the dates of their folders, followed by studies; Plotly is loaded from the
+    network (``link``) or included."""
     environment = Environment(
         loader=PackageLoader("spookid.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
@@ -145,7 +145,7 @@ def _anchor(key: str, place: int, kind: str = "") -> str:
 
 
 def sections(solution: Solution, robot: Sequence[Block | Tree], where: str) -> list[Tree]:
-    """All of the page about a solution, each with its title and blocks."""
+    """All sections of the report about a solution, each with title and blocks."""
     tables = dict(conclusion.details(solution))
     every: dict[str, Iterable[Block | Tree]] = {
         "Warnings": _warnings(solution),
@@ -191,7 +191,7 @@ def _mechanism(solution: Solution) -> list[Block | Tree]:
     if parts is None:
         return ["This folder does not hold the mechanism: an earlier version wrote it. Solve the problem again."]
     gravity = ", ".join(number(g) for g in parts.gravity)
-    note = f"Values at the estimates, with the formulas that give them. Gravity: ({gravity}) m/s²."
+    note = f"Coefficients at the estimated parameters, with their formulas. Gravity: ({gravity}) m/s²."
     return [*(table for table in _parts(parts) if table.rows), note]
 
 
@@ -275,8 +275,8 @@ def _disturbances(solution: Solution) -> Iterator[Tree]:
         words = [f"the first {_MOST_COORDINATES} of {count} coordinates"] if count > _MOST_COORDINATES else []
         words += [f"{more} more recordings are in trajectory.npz"] if more > 0 else []
         caption = (
-            "Force or torque along each coordinate that the model does not have, in mean over a step, "
-            f"{one.name}, with its 95 % interval. If it repeats with the motion, a load is missing in the model."
+            "Unmodelled force or torque along each coordinate, averaged over a time step, in recording "
+            f"{one.name}, with 95 % intervals. If this effort repeats with the motion, a load is missing in the model."
         )
         caption += f" Shown: {'; '.join(words)}." if words else ""
         yield {**interactive.disturbance(one, _MOST_COORDINATES), "caption": caption}
@@ -292,7 +292,7 @@ def _impulses(solution: Solution) -> str:
         return "No impulse residuals are known."
     largest = number(float(np.max(known)), 3)
     return (
-        f"Impulse residuals of the equations of motion in a step: rms {number(rms(lacking), 3)}, largest {largest} N "
+        f"Impulse residuals of the equations of motion per step: rms {number(rms(lacking), 3)}, largest {largest} N "
         "s or N m s."
     )
 
@@ -305,5 +305,5 @@ def _correlations(solution: Solution) -> list[Block | Tree]:
 
 def _convergence(solution: Solution) -> list[Block | Tree]:
     noise = ", over the noise of that iteration" if solution.noise else ""
-    words = f"From top to bottom: cost{noise}; distance of each parameter from its final value, scaled to 1; damping."
+    words = f"Panels: cost{noise}; distance of each parameter from its final value, scaled to 1; damping of the solver."
     return [{**interactive.convergence(solution), "caption": words}]

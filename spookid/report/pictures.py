@@ -58,12 +58,12 @@ def save(figure: Figure, path: Path) -> None:
 
 
 def drawn(draw: Callable[P, Figure], *what: P.args, **how: P.kwargs) -> Callable[[Path], None]:
-    """What writes the figure that ``draw`` makes of something, once its path is known."""
+    """Function that draws a figure and writes it to a path."""
     return lambda path: save(draw(*what, **how), path)
 
 
 def title(figure: Figure, text: str, size: float = 12) -> None:
-    """Above all panels, in as many lines as the width asks for."""
+    """Title above all panels, wrapped to the width of the figure."""
     figure.suptitle(textwrap.fill(text, int(10 * figure.get_figwidth())), fontsize=size, parse_math=False)
 
 
@@ -84,14 +84,14 @@ def panels(count: int, most: int, size: tuple[float, float], text: str) -> tuple
 
 
 def foremost(sizes: Sequence[float], most: int | None = None) -> list[int]:
-    """Which rows or curves of a figure are drawn where there are too many to read: those of the largest sizes, in their
-    order; at the most MOST_ROWS, or ``most``."""
+    """Indices of the rows or curves to draw if there are too many: those of the largest sizes, in their order, at most
+    MOST_ROWS or ``most``."""
     largest = sorted(range(len(sizes)), key=lambda i: -sizes[i])
     return sorted(largest[: MOST_ROWS if most is None else most])
 
 
 def plain(axes: Axes, size: float = 9, grid: bool = True) -> None:
-    """Without a frame, with a pale grid behind what is drawn."""
+    """Axes without a frame, and with a pale grid behind the curves."""
     axes.spines[["right", "top"]].set_visible(False)
     axes.tick_params(labelsize=size)
     if grid:
@@ -114,12 +114,12 @@ def legend(figure: Figure, handles: Sequence[Artist], columns: int | None = None
 
 
 def line(i: int) -> dict[str, Any]:
-    """Return the look of the i-th line of a kind, which distinguishes it from all others."""
+    """Line style of the i-th curve of a kind, different from all others."""
     return {"color": COLOURS[i % len(COLOURS)], "linestyle": _DASHES[i // len(COLOURS) % len(_DASHES)]}
 
 
 def round_ticks(axis: Any, count: int, digits: int = 6) -> None:
-    """At most so many marks with numbers in the package's own wording; of a logarithmic axis, at 1, 2 and 5."""
+    """Limit the number of ticks, with the package's number format; on logarithmic axes at 1, 2 and 5."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     from spookid.tables.table import number

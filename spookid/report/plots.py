@@ -49,7 +49,7 @@ def fit(solution: Solution) -> Figure:
 
 
 def signals(motions: Sequence[Motion], title: str, word: str, measured: bool = True) -> Figure:
-    """Signals over time with their residuals: a column a recording, at most the first four."""
+    """Signals over time with their residuals: one column per recording, for at most the first four."""
     shown = motions[:_MOST_COLUMNS]
     names, units = (shown[0].signals, shown[0].units) if shown else ((), ())  # the same for all recordings
     rows, columns = max(len(names), 1), max(len(shown), 1)
@@ -117,7 +117,7 @@ def _signal(pair: Sequence[Axes], motion: Motion, i: int, scale: tuple[float, st
 
 
 def continuous(trajectory: Motion, column: int) -> tuple[Array, Array]:
-    """Measured and estimated signal without the jumps of a periodic one, on the branch of its first sample."""
+    """Measured and estimated signal without jumps of periodic signals, on the branch of the first sample."""
     measured, estimated = trajectory.observed[:, column], trajectory.predicted[:, column]
     period = trajectory.periods[column]
     if period is None or not np.all(np.isfinite(estimated)):
@@ -129,7 +129,7 @@ def continuous(trajectory: Motion, column: int) -> tuple[Array, Array]:
 
 
 def scale(values: Array, unit: str) -> tuple[float, str]:
-    """A power of a thousand and ``unit`` with its prefix that make the largest value a number between 0.5 and 500."""
+    """Scale, a power of a thousand, and ``unit`` with its prefix, so that the largest value is between 0.5 and 500."""
     largest = float(np.max(np.abs(values[np.isfinite(values)]), initial=0.0))
     prefixes = _PREFIXES if _TAKES_PREFIX.match(unit) else {}
     factor, prefix = next(((f, prefix) for f, prefix in prefixes.items() if largest >= 0.5 * f), (1.0, ""))
@@ -137,7 +137,7 @@ def scale(values: Array, unit: str) -> tuple[float, str]:
 
 
 def thinned(t: Array, y: Array) -> tuple[Array, Array]:
-    """Points of a curve that look like all of them: without missing ones, and at most ``_MOST_POINTS``."""
+    """Thinned points of a curve that look like all points: without missing ones, and at most ``_MOST_POINTS``."""
     finite = np.isfinite(y)
     t, y = t[finite], y[finite]
     if len(y) <= _MOST_POINTS:
@@ -153,7 +153,7 @@ def thinned(t: Array, y: Array) -> tuple[Array, Array]:
 
 
 def convergence(solution: Solution) -> Figure:
-    """Cost, parameters and damping against the iteration."""
+    """Cost, parameters and damping for each iteration."""
     names = list(solution.history[-1].parameters) if solution.history else []
     figure = _figure(8.9 + 0.08 * max(map(len, map(_short, names)), default=0), 9.0)
     pictures.title(figure, _headline(solution), 11)
@@ -248,8 +248,8 @@ def _positive(values: Array) -> Array:
 
 
 def parameters(solution: Solution) -> Figure:
-    """Each parameter on a scale of its own: estimate with its 95 % interval, initial value and bounds between. Of many
-    those are shown that are farthest from their initial value in standard errors."""
+    """Each parameter on its own scale: estimate with 95 % interval, initial value and bounds. Of many, those farthest
+    from their initial value in standard errors are shown."""
     every = list(solution.parameters.values())
     # By how many standard errors each is off its initial value; without one less than by any.
     moved = [abs(e.estimate - e.initial) / e.std_err if e.std_err > 0 else -1.0 for e in every]

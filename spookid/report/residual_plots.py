@@ -38,7 +38,7 @@ class _Points:
 
 
 def residuals(solution: Solution) -> list[Tree]:
-    """Four figures for each of the first signals that has residuals, with means over bins of all recordings."""
+    """Four figures for each of the first signals with residuals, with means over bins of all recordings."""
     trajectories, found = solution.trajectories, list[Tree]()
     signals = trajectories[0].signals[:MOST_SIGNALS] if trajectories else ()
     for i, signal in enumerate(signals):
@@ -106,7 +106,7 @@ def _correlogram(several: Sequence[Array], signal: str) -> Tree:
 
 
 def correlation(several: Sequence[Array], lag: int) -> float:
-    """Autocorrelation of series at a lag, missing samples left out; NaN if there is nothing to correlate."""
+    """Autocorrelation of series at a lag, without missing samples; NaN if no pair of samples exists."""
     pairs = [values[lag:] * values[:-lag] for values in several if len(values) > lag]
     products = np.concatenate([np.zeros(0), *(p[np.isfinite(p)] for p in pairs)])
     squares = np.concatenate([values[np.isfinite(values)] ** 2 for values in several])
@@ -116,8 +116,8 @@ def correlation(several: Sequence[Array], lag: int) -> float:
 
 
 def binned(x: Array, y: Array) -> tuple[Array, Array, Array]:
-    """Means of y over bins with as many samples each, along x: mean of x, mean of y, and its standard error if the
-    samples are independent."""
+    """Means of y over bins along x with equal numbers of samples: mean of x, mean of y, and its standard error for
+    independent samples."""
     count = max(int(np.log2(max(len(y), 1))) + 1, 1)  # Sturges' rule
     bins = np.array_split(np.argsort(x, kind="stable"), count)
     spread = [np.std(y[b]) / math.sqrt(len(b)) for b in bins]

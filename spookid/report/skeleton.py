@@ -21,25 +21,25 @@ _AZIMUTH, _ELEVATION = np.radians(35.0), np.radians(20.0)
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Directions of the world that are to the right and up on paper."""
+    """View of the world for drawing: the directions that point right and up on paper."""
 
     rows: Array
     """(2, 3)."""
 
     def seen(self, points: Array) -> Array:
-        """Points of the world on paper [m], (n, 3) to (2, n)."""
+        """Projection of points of the world on paper [m], (n, 3) to (2, n)."""
         return np.asarray(self.rows @ points.T)
 
 
 def upright(gravity: Array) -> Rotation:
-    """Turns the world so that gravity points down on paper."""
+    """Rotate the world so that gravity points down on paper."""
     if not (np.isfinite(gravity).all() and np.any(gravity)):
         return Rotation.identity()
     return Rotation.align_vectors([[0.0, 0.0, -1.0]], [gravity / np.linalg.norm(gravity)])[0]
 
 
 def oblique(parts: Mechanism) -> View:
-    """From the side and a little from above."""
+    """View from the side and slightly from above."""
     right = [-np.sin(_AZIMUTH), np.cos(_AZIMUTH), 0.0]
     up = [-np.sin(_ELEVATION) * np.cos(_AZIMUTH), -np.sin(_ELEVATION) * np.sin(_AZIMUTH), np.cos(_ELEVATION)]
     return View(np.array([right, up]) @ upright(np.array(parts.gravity)).as_matrix())
@@ -52,7 +52,7 @@ Poses = dict[str, tuple[Array, Rotation]]
 
 
 def poses_of(parts: Mechanism, q: Array) -> Poses:
-    """Of all bodies in q (n_b, 7)."""
+    """Poses of all bodies in q (n_b, 7)."""
     return {
         body.name: (row[:3], Rotation.from_quat(np.roll(row[3:7], -1)))
         for body, row in zip(parts.bodies, q, strict=True)
@@ -60,7 +60,7 @@ def poses_of(parts: Mechanism, q: Array) -> Poses:
 
 
 def place(poses: Poses, body: str, at: Vector) -> Array:
-    """A point of a body in the world, (3,)."""
+    """Position of a body's point in the world, (3,)."""
     if body == GROUND:
         return np.array(at)
     origin, rotation = poses[body]
@@ -68,7 +68,7 @@ def place(poses: Poses, body: str, at: Vector) -> Array:
 
 
 def lines(parts: Mechanism, poses: Poses, arm: float = 0.0) -> list[tuple[int, Array]]:
-    """Numbers of bodies and lines (2, 3) in the world from their centres of mass to their joints and constraints."""
+    """Lines (2, 3) in the world from the bodies' centres of mass to their joints and constraints, with body numbers."""
     ends = [end for joint in parts.hinges for end in _ends(joint)]
     ends += [end for tie in parts.constraints for end in zip(tie.ties, tie.at, strict=False)]
     held = {name for name, _ in ends}
@@ -83,7 +83,7 @@ def lines(parts: Mechanism, poses: Poses, arm: float = 0.0) -> list[tuple[int, A
 
 
 def draw(panel: Axes, parts: Mechanism, q: Array, view: View, whole: bool) -> None:
-    """A mechanism at q (n_b, 7): whole, or its bodies alone, thin and pale."""
+    """Draw a mechanism at q (n_b, 7): completely, or only its bodies, thin and pale."""
     poses = poses_of(parts, q)
     width, alpha = (3.0, 1.0) if whole else (1.0, 0.15)
     for i, line in lines(parts, poses):
@@ -123,7 +123,7 @@ def _joint(panel: Axes, joint: JointOutline, poses: Poses, view: View) -> None:
 
 
 def ends_of(constraint: ConstraintOutline, parts: Mechanism, poses: Poses) -> list[Array]:
-    """The ends of a rod, or the joints that a gear joins, (3,) each; of other constraints not two points."""
+    """Positions of the ends of a rod, or of the joints that a gear connects, (3,) each; other constraints have none."""
     ends = [place(poses, body, at) for body, at in zip(constraint.ties, constraint.at, strict=False)]
     for tie in () if ends else constraint.ties:
         ends += [place(poses, *_ends(j)[1]) for j in parts.hinges if tie == j.name or tie.startswith(f"{j.name} ")][:1]
@@ -141,7 +141,7 @@ def _constraint(panel: Axes, constraint: ConstraintOutline, parts: Mechanism, po
 
 
 def scale(panel: Axes) -> None:
-    """A bar of a round length at the foot."""
+    """Scale bar of a round length at the bottom."""
     (left, right), (low, high) = panel.get_xlim(), panel.get_ylim()
     length = 10.0 ** np.floor(np.log10(max(right - left, high - low) / 2))
     panel.plot([left, left + length], [low, low], color=GREY, linewidth=2, clip_on=False)
@@ -158,7 +158,7 @@ SOLIDS = {"Prismatic": "square", "Screw": "cross", "Universal": "cross", "Spheri
 
 
 def symbol(panel: Axes, kind: str, place: Array, foot: Array | None) -> None:
-    """A joint of a kind at a place on paper, (2,), with a pale triangle where it is on the ground."""
+    """Symbol of a joint at a place on paper, (2,), with a pale triangle if it is on the ground."""
     if foot is not None:
         panel.plot(*foot, "^", color="0.6", mfc="0.85", markersize=17, zorder=4.5)
     style: dict[str, Any] = {"color": "black", "mfc": "white", "markersize": 7, "zorder": 5}
@@ -166,14 +166,14 @@ def symbol(panel: Axes, kind: str, place: Array, foot: Array | None) -> None:
 
 
 def of_solution(solution: Solution) -> Figure:
-    """The mechanism along the first recording."""
+    """Drawing of the mechanism along the first recording."""
     if solution.mechanism is None:
         raise ProblemError("plot: the solution was saved without its mechanism; solve the problem again")
     return mechanism(solution.mechanism, solution.trajectories[0].q)
 
 
 def mechanism(parts: Mechanism, q: Array) -> Figure:
-    """Bodies as lines from their centres of mass to their hinges, along a motion (N, n_b, 7), later poses pale."""
+    """Drawing of bodies as lines from centres of mass to hinges, along a motion (N, n_b, 7); later poses are pale."""
     figure = Figure(figsize=(WIDTH, 3.8), layout="constrained")
     panel, view = figure.subplots(), oblique(parts)
     states = np.flatnonzero(np.isfinite(q).all(axis=(1, 2)))

@@ -12,7 +12,7 @@ import msgspec
 from spookid.files import regular
 from spookid.registry import studies
 from spookid.results import folders
-from spookid.results.folders import Tree, marker_document
+from spookid.results.folders import Tree
 from spookid.tables.table import Block, Table
 
 REPORT = "report"
@@ -48,12 +48,13 @@ class Answer:
 
     @property
     def marker(self) -> Tree:
-        """The file that marks the folder, and holds the page."""
+        """File that marks the result folder and contains the data of the page."""
         told = {"conclusion": self.conclusion, "assumptions": dict(self.assumptions), "notices": list(self.notices)}
-        return marker_document(self.problem, **self.facts, **{REPORT: {**told, "blocks": shown(self.blocks)}})
+        head = {"schema": folders.SCHEMA, "problem": self.problem, **self.facts, "versions": folders.versions()}
+        return head | {REPORT: {**told, "blocks": shown(self.blocks)}}
 
     def save(self, directory: folders.AnyPath, marker: str) -> None:
-        """Write the folder, whole or not at all.
+        """Write the result folder, completely or not at all.
 
         Args:
             marker: name of the file that marks it.
@@ -66,12 +67,12 @@ class Answer:
 
 
 def picture(address: str, alt: str, caption: str = "") -> Tree:
-    """A picture with its caption, as the template takes it."""
+    """Picture with its caption, in the form of the template."""
     return {"picture": address, "alt": alt, "caption": caption}
 
 
 def shown(blocks: Iterable[Block | Tree]) -> list[Tree]:
-    """Sentences, tables and pictures as the template takes them."""
+    """Sentences, tables and pictures, in the form of the template."""
     found: list[Tree] = []
     for block in blocks:
         if isinstance(block, Table):
@@ -84,12 +85,12 @@ def shown(blocks: Iterable[Block | Tree]) -> list[Tree]:
 
 
 def facts(rows: Iterable[tuple[str, str]]) -> Tree:
-    """Words and what is said of each."""
+    """Facts as labels and texts."""
     return {"facts": list(rows)}
 
 
 def study(folder: Path, marker: str, key: str, anchor: str, date: str) -> Tree:
-    """What the template wants to know about a study."""
+    """Data of a study for the template."""
     tree = folders.read_marker(folder / marker, "run its command again")
     page = tree.get(REPORT) or _plain(folder, tree)
     pictures = [picture(folders.embedded(path), f"Figure {path.stem}") for path in sorted(folder.glob("*.png"))]
@@ -121,7 +122,7 @@ def _title(marker: str) -> str:
 
 
 def tells_study(path: Path) -> bool:
-    """True for the marker of a study, also of one that this process does not know."""
+    """True if a marker belongs to a study, also to a study that this process does not know."""
     try:
         tree = msgspec.json.decode(regular(path).read_bytes())
     except (OSError, ValueError, RecursionError):

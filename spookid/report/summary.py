@@ -51,7 +51,7 @@ LEGEND = "0.12(3) is 0.12 with a standard error of 0.03; * mostly from the prior
 
 
 def summarize(solution: Solution, verbose: bool = False) -> str:
-    """The page of a terminal: lines of at most 80 columns without a newline at the end."""
+    """Summary for a terminal: lines of at most 80 columns, without a newline at the end."""
     page = [*overview(solution, verbose), *(details(solution) if verbose else [])]
     shown = [wrapped(verdict(solution), WIDTH), *(_lines(title, blocks) for title, blocks in page)]
     return "\n\n".join("\n".join(lines) for lines in shown)
@@ -68,7 +68,7 @@ def _lines(title: str, blocks: Sequence[Block]) -> list[str]:
 
 
 def overview(solution: Solution, verbose: bool = False) -> list[Section]:
-    """What a user wants to know first; those that are empty are left out."""
+    """Blocks of the summary that users read first; empty blocks are omitted."""
     stopped = [] if solution.status is Status.CONVERGED else [solution.message]
     warnings = [("", [warning]) for warning in warnings_of(solution.findings, verbose)]
     sections: list[Section] = [
@@ -84,7 +84,7 @@ def overview(solution: Solution, verbose: bool = False) -> list[Section]:
 
 
 def printed(solution: Solution) -> list[Block]:
-    """The verdict, tables and sentences for notebooks."""
+    """Verdict, tables and sentences of the summary, for notebooks."""
     titled = ([title, *blocks] if title else blocks for title, blocks in overview(solution))
     return [verdict(solution), *(block for blocks in titled for block in blocks)]
 
@@ -93,7 +93,7 @@ def printed(solution: Solution) -> list[Block]:
 
 
 def warnings_of(findings: Sequence[Finding], verbose: bool = False, width: int = WIDTH) -> Iterator[str]:
-    """Each with its code; the first of them in full, the others by their code."""
+    """Warnings with their codes; the first in full, the others by their codes only."""
     serious = [one for one in findings if verbose or one.severity != "note"]
     for finding in serious if verbose else serious[:_MOST]:
         yield _in_full(finding, verbose, width)
@@ -103,7 +103,7 @@ def warnings_of(findings: Sequence[Finding], verbose: bool = False, width: int =
 
 
 def parts_of(finding: Finding) -> dict[str, str]:
-    """What is the matter, the evidence for it, its cause, and what to do, by their labels."""
+    """Parts of a finding by label: description, evidence, cause, and advice."""
     what, *evidence = re.split(
         r"(?<=[a-z]{3}): |(?<=[.?!]) (?=[A-Z])", finding.effect.removeprefix("Is this meant? "), maxsplit=1
     )
@@ -123,7 +123,7 @@ def _in_full(finding: Finding, verbose: bool, width: int) -> str:
 
 
 def brief(text: str) -> str:
-    """A text with the first three names of long lists, and the first two of several statements."""
+    """Shortened text: the first three names of long lists, and the first two of several statements."""
     names = r"((?:[\w\[\]]+, ){3})((?:[\w\[\]]+, ){3,}[\w\[\]]+)(?=[:;. ])"
     text = re.sub(names, lambda found: f"{found[1]}and {found[2].count(',') + 1} more", text)
     first, second, *others = [*text.split("; "), ""]
@@ -147,27 +147,27 @@ def _estimates(solution: Solution, verbose: bool) -> list[Section]:
         names = some_of(solution.sensitivities.raised, solution.sensitivities.names)
         chosen = solution.choice is not None and solution.choice.is_hard and solution.choice.reason != "as asked"
         more = " and the effect of process noise" if chosen else ""
-        notes.append(f"Standard errors by a block jackknife{more}, up to {ratio} times those of white noise: {names}.")
+        notes.append(f"Standard errors from a block jackknife{more}, up to {ratio} times white-noise errors: {names}.")
     if "between" in table.head and table.rows:
         notes.append("between: factor by which standard errors have to grow for the recordings to agree.")
     return [*sections, ("", [*([table] if table.rows else []), *map(brief, notes)])]
 
 
 def coordinates(solution: Solution) -> set[str]:
-    """Names of the parameters that the tables of bodies and joints have: all, or if they fit a screen those that are
-    coordinates of inertias."""
+    """Names of parameters that tables of bodies and joints replace: all, or, if they fit on a screen, only coordinates
+    of inertias."""
     return covered(solution.physical.values(), solution.joints.values(), len(solution.parameters))
 
 
 def covered(physical: Collection[Derived], joints: Collection[Derived], count: int) -> set[str]:
-    """The same from quantities of bodies and joints, and the number of parameters."""
+    """Same names from quantities of bodies and joints, and the number of parameters."""
     inner = {name for one in physical for name in one.slopes}
     alone = {name for one in (*physical, *joints) for name in one.slopes if list(one.slopes.values()) == [1.0]}
     return inner | alone if count > SCREEN else inner - alone
 
 
 def parameters(solution: Solution, every: bool = False) -> Table:
-    """A row for each parameter, by default for those that no table of bodies and joints has."""
+    """Table of parameters, by default of those that no table of bodies and joints replaces."""
     left = () if every else coordinates(solution)
     between = any(math.isfinite(one.scale) for one in solution.parameters.values())
     more = (*(("between",) if between else ()), *(("initial", "bounds") if every else ()))
@@ -182,13 +182,13 @@ def parameters(solution: Solution, every: bool = False) -> Table:
 
 
 def bodies(physical: Mapping[str, Derived]) -> list[Block]:
-    """A row for each body whose mass, centre of mass or moments depend on parameters."""
+    """Table of bodies whose mass, centre of mass or moments depend on parameters."""
     groups = ("mass", "c_x", "c_y", "c_z"), ("I_xx", "I_yy", "I_zz")
     return [table for names in groups for table in _grid("body", physical, names)]
 
 
 def joints(solution: Solution) -> list[Block]:
-    """A row for each joint and its quantities as columns, if there are too many parameters for a list."""
+    """Table of joints with their quantities as columns, if there are too many parameters for a list."""
     names = dict.fromkeys(one.name.removeprefix(f"{one.body} ") for one in solution.joints.values())
     return _grid("joint", solution.joints, list(names)) if len(solution.parameters) > SCREEN else []
 
@@ -211,7 +211,7 @@ def _cell(one: Derived) -> str:
 
 
 def constraints(solution: Solution) -> Iterator[Block]:
-    """A row for each: whether it holds them, and how hard the data pull."""
+    """Table of constraints on parameters: whether each is active, and how strongly the data contradict it."""
     rows = [(one.name, one.place, tension_words(one)) for one in solution.constraints.values()]
     if rows:
         yield Table(("constraint", "declared at", "the data"), rows, left=(0, 1, 2))
@@ -228,7 +228,7 @@ def _correlations(solution: Solution, verbose: bool) -> Iterator[str]:
 
 
 def correlation_line(pairs: Sequence[tuple[str, str, float]], every: bool = False) -> Iterator[str]:
-    """A line with all pairs or the first of them; none if there are none."""
+    """Line of all strongly correlated pairs, or of the first; empty if there are none."""
     shown = [f"{one}, {other} {value:+.2f}" for one, other, value in (pairs if every else pairs[: 2 * _MOST])]
     more = [f"{len(pairs) - len(shown)} more"] if len(pairs) > len(shown) else []
     if shown:
@@ -243,7 +243,7 @@ def correlated(known: Sensitivities, but: Collection[str] = ()) -> list[tuple[st
 def correlated_pairs(
     names: Sequence[str], covariance: Array, but: Collection[str] = ()
 ) -> list[tuple[str, str, float]]:
-    """As of ``correlated``, of a covariance."""
+    """Same pairs as in ``correlated``, from a covariance matrix."""
     errors = np.sqrt(np.diag(covariance))
     some = [i for i, name in enumerate(names) if errors[i] > 0 and name not in but]
     pairs = [(names[i], names[j], float(covariance[i, j] / errors[i] / errors[j])) for i, j in combinations(some, 2)]
@@ -275,12 +275,12 @@ def weak_words(weak: WeakDirection) -> str:
 
 
 def weak_sentences(known: Sensitivities) -> list[str]:
-    """Each direction that the data do not determine, with what helps."""
+    """Sentence on each direction that the data do not determine, with advice."""
     sentences = [f"{weak_words(one)}. {one.advice}".rstrip() for one in left_open(known)]
     names = settled_parameters(known)
     return [
         *sentences,
-        *([f"Priors determine {', '.join(names)}, weakly identifiable from the data."] if names else []),
+        *([f"Priors determine {', '.join(names)}, which data identify only weakly."] if names else []),
     ]
 
 
@@ -288,7 +288,7 @@ def weak_sentences(known: Sensitivities) -> list[str]:
 
 
 def noise_line(solution: Solution) -> list[str]:
-    """Standard deviations of measurement and process noise."""
+    """Line of the standard deviations of measurement and process noise."""
     if solution.noise:
         words = [noise_words(one, solution.step) for one in reported(solution.noise)]
     else:
@@ -303,16 +303,16 @@ def noise_line(solution: Solution) -> list[str]:
 
 
 def widths_line(solution: Solution) -> list[str]:
-    """Widths of smooth friction that were estimated."""
+    """Line of the estimated widths of smooth friction."""
     words = []
     for label, one in solution.friction_widths.items():
         value = f"{uncertain(one.width, one.std_err)} {one.unit}"
-        words.append(f"{label} {value if one.resolved else f'sharper than the data resolve (taken as {value})'}")
+        words.append(f"{label} {value if one.resolved else f'sharper than the data resolve (set to {value})'}")
     return [f"friction width: {'; '.join(words)}"] if words else []
 
 
 def facts_words(solution: Solution) -> str:
-    """Samples, stepper and step, iterations and time."""
+    """Line of facts: samples, stepper and step, iterations and time."""
     samples = sum(int(t.samples.sum()) for t in solution.trajectories)
     step = f"{number(1000 * solution.step, 6)} ms" if solution.step < 0.1 else f"{number(solution.step, 6)} s"
     done = [counted(samples, "sample"), f"{solution.stepper}, h = {step}", counted(solution.iterations, "iteration")]

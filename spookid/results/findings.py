@@ -84,6 +84,7 @@ KINDS: Mapping[str, _Kind] = {
     "base-parameters.limited": _NOTE,
     "residuals.no-effect": _NOTE,
     "noise.correlated": _NOTE,
+    "noise.distribution": _NOTE,
     "result.incomplete": _WARNING,
     "result.earlier": _NOTE,
     # Of payloads:
@@ -108,7 +109,7 @@ _RANKS = {code: rank for rank, code in enumerate(KINDS)}
 
 @dataclass(frozen=True)
 class Finding(Listed):
-    """A warning or note about a fit or the set-up of a problem.
+    """Warning or note about a fit or about the set-up of a problem.
 
     >>> codes = [finding.code for finding in solution.findings if finding.severity == "warning"]
     """
@@ -140,7 +141,7 @@ class Finding(Listed):
 
     @property
     def doubts(self) -> bool:
-        """True if the finding makes estimates and standard errors meaningless."""
+        """True if this finding makes estimates and standard errors meaningless."""
         return KINDS.get(self.code, _NOTE).doubts
 
     @property
@@ -150,7 +151,7 @@ class Finding(Listed):
 
 
 def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Sort findings by rank, without duplicates and without those that another one explains."""
+    """Sort findings by rank, without duplicates, and without findings that another one explains."""
     found = dict.fromkeys(findings)
     explained = {code for one in found if one.code in KINDS for code in KINDS[one.code].explains}
     kept = [one for one in found if one.code not in explained]

@@ -32,28 +32,23 @@ OLDEST = 1
 """That of the oldest folders that can be read."""
 
 
-def marker_document(problem: str, **facts: Any) -> Tree:
-    """Content of the marker file of a result folder: schema, problem, further facts, and versions."""
-    return {"schema": SCHEMA, "problem": problem, **facts, "versions": versions()}
-
-
 def versions() -> dict[str, str]:
     """Of what numbers come from."""
     return {"spookid": __version__, "casadi": ca.__version__, "numpy": np.__version__}
 
 
 def plain_tree(tree: Mapping[str, Any]) -> Tree:
-    """Convert a tree of dataclasses, arrays and others to Python's own types; nonfinite numbers are kept."""
+    """Convert a tree of dataclasses, arrays and other values to Python's own types; nonfinite numbers are kept."""
     return dict(msgspec.to_builtins(tree, enc_hook=_numbers))
 
 
 def json(tree: Mapping[str, Any]) -> bytes:
-    """Format as indented JSON, with null for nonfinite numbers."""
+    """Format a tree as indented JSON, with null for nonfinite numbers."""
     return msgspec.json.format(msgspec.json.encode(tree, enc_hook=_numbers), indent=1) + b"\n"
 
 
 def with_nan(node: Any, but: Collection[str] = ()) -> Any:
-    """Replace null by NaN in the content of JSON, except below the keys ``but``."""
+    """Replace null by NaN in the content of a JSON file, except below the keys ``but``."""
     if isinstance(node, Mapping):
         kept = {key for key, value in node.items() if key in but and not isinstance(value, Mapping)}
         return {key: value if key in kept else with_nan(value, but) for key, value in node.items()}
@@ -83,7 +78,7 @@ _EARLIER = re.compile(
 
 @contextmanager
 def reading(path: Path, remedy: str) -> Iterator[Path]:
-    """Convert exceptions while ``path`` is read into one sentence with a remedy."""
+    """Convert exceptions while reading ``path`` into an error message with a remedy."""
     try:
         yield path
     except ProblemError:
@@ -97,8 +92,8 @@ def reading(path: Path, remedy: str) -> Iterator[Path]:
 
 
 def read_marker(path: Path, again: str) -> Tree:
-    """Read the marker file of a result folder; a ProblemError, with the command that recreates the folder, if it is
-    unreadable or has an unknown schema."""
+    """Read the marker file of a result folder; raises ProblemError, with the command that recreates the folder, if the
+    file is unreadable or has an unknown schema."""
     with reading(path, again):
         tree = msgspec.json.decode(regular(path).read_bytes(), type=dict[str, Any])
         number, _ = tree["schema"], tree["problem"]
@@ -111,9 +106,9 @@ def read_marker(path: Path, again: str) -> Tree:
 
 
 def check_target(directory: AnyPath, marker: str) -> Path:
-    """Check that a folder may be replaced, and return its real path: it must not exist, be empty, or contain an earlier
-    result of the same kind. Leftovers of killed runs are removed, and an earlier folder that was moved aside is
-    restored."""
+    """Check that a folder may be replaced, and return its real path: it must not exist, be empty, or contain an
+    earlier result of the same kind. Files left by killed runs are removed, and an earlier folder that was renamed
+    is restored."""
     place = Path(directory).resolve()
     for part in abandoned(place, "part"):
         remove(part)
@@ -131,7 +126,7 @@ def check_target(directory: AnyPath, marker: str) -> Path:
 
 def check_continued(directory: AnyPath, marker: str) -> Path:
     """Check that work may begin or continue in a folder, and return its real path: it must not exist, be empty, or have
-    the same marker. Raises ProblemError otherwise."""
+    the same marker file. Raises ProblemError otherwise."""
     target = Path(directory).resolve()  # through links: what is replaced is the folder, not the link to it
     parent = _check_place(target, directory)
     if any((parent / marker).exists() for marker in markers()):
@@ -179,9 +174,9 @@ def foreign(folder: Path) -> list[str]:
 
 
 def save(directory: AnyPath, files: Mapping[str, Content]) -> None:
-    """Write a folder of files, complete or not at all; the first file is its marker, a tree. The folder is built beside
-    the target and renamed; on failure the previous one is restored. Files that spookid did not write move to the new
-    folder."""
+    """Write a folder of files, either completely or not at all; the first file is its marker, a tree. The folder is
+    built beside the target and renamed; if this fails, the previous one is restored. Files that spookid did not write
+    move to the new folder."""
     marker = next(iter(files))
     target = check_target(directory, marker)
     part = beside(target, "part")
@@ -200,19 +195,19 @@ def save(directory: AnyPath, files: Mapping[str, Content]) -> None:
 
 
 def check_file(path: Path) -> None:
-    """Refuse a path to which no file can be written, before any work is lost."""
+    """Raise ProblemError for a path that cannot be written, before a long computation."""
     if path.is_dir():
         raise ProblemError(f"{path} is a folder; give the name of a file in it")
     _check_place(path.resolve(), path)
 
 
 def write(path: Path, content: Content) -> None:
-    """Write a file, complete or not at all, replacing an existing one; a ProblemError if the disk refuses."""
+    """Write a file, completely or not at all, replacing an existing file; raises ProblemError on disk errors."""
     write_all({path: content})
 
 
 def write_all(files: Mapping[Path, Content], before: Callable[[], object] = lambda: None) -> None:
-    """Write several files, all or none.
+    """Write several files, either all of them or none.
 
     Args:
         before: called when all are ready, just before they take their places in their order; no other command of ours
@@ -236,13 +231,13 @@ def write_all(files: Mapping[Path, Content], before: Callable[[], object] = lamb
 
 
 def embedded(path: Path) -> str:
-    """Encode a picture as a data URL."""
+    """Encode a picture as a data URL for HTML."""
     with reading(path, "remove it or write it again"):
         return f"data:image/{path.suffix[1:]};base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
 
 
 def make(folder: Path, fill: Callable[[Path], object]) -> None:
-    """Make a new folder, complete or not at all, whose files ``fill`` writes; errors as of `write_all`."""
+    """Make a new folder, completely or not at all; ``fill`` writes its files. Errors are those of `write_all`."""
     part = beside(folder.resolve(), "part")
     try:
         part.mkdir(parents=True)

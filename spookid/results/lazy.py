@@ -40,7 +40,7 @@ class Clock:
 
 
 class Lazy(Generic[T]):
-    """A value that ``make`` computes when it is first used."""
+    """Value that the function ``make`` computes at its first use."""
 
     def __init__(self, make: Callable[[], T], clock: Clock) -> None:
         self._make: Callable[[], T] | None = make
@@ -58,7 +58,7 @@ class Lazy(Generic[T]):
             return self._value
 
     def get_or(self, other: T) -> T:
-        """Return the value, or a substitute if it cannot be computed; the field itself reports the failure."""
+        """Return the value, or a substitute if the computation fails; the field itself reports the failure."""
         try:
             return self.get()
         except Exception:
@@ -88,30 +88,30 @@ class _Field:
 
 
 def lazy(*default: Any, **missing: Any) -> Any:
-    """Declare a field of a ``LazyRecord`` that may be a ``Lazy`` value, with or without a default, and with the value
-    ``missing`` if it cannot be computed."""
+    """Declare a field of a ``LazyRecord`` that is computed at first use, with an optional default, and with the value
+    ``missing`` if the computation fails."""
     return _Field(*default, **missing)
 
 
 def untold(name: str, error: Exception) -> Finding:
-    """Finding that a field could not be computed."""
+    """Warning that a field of a result could not be computed."""
     kind = "" if isinstance(error, ProblemError) else f"{type(error).__name__}: "
     reason = (str(error).strip().splitlines() or [""])[-1]  # CasADi's last line says what it is
-    return Finding("result.incomplete", (name,), effect=f"The result's {name} could not be computed: {kind}{reason}")
+    return Finding("result.incomplete", (name,), effect=f"Result field {name} could not be computed: {kind}{reason}")
 
 
 class LazyRecord:
-    """Base class of dataclasses with fields that are computed when first used."""
+    """Base class of dataclasses whose fields can be computed at first use."""
 
     def changed(self, **changes: Any) -> Self:
-        """Return a copy with other values of some fields. Lazy fields are computed once for all copies."""
+        """Return a copy with other values of some fields. Each lazy field is computed only once for all copies."""
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__ | changes)
         return copy
 
     def settled(self) -> Self:
-        """Compute all lazy fields and return the record. A field that cannot be computed gets its declared substitute,
-        and ``findings`` report it. A field without a substitute, or used alone, raises.
+        """Compute all lazy fields and return the record. If a field cannot be computed, it gets its declared
+        substitute, and ``findings`` report it. A field without a substitute, or used alone, raises the exception.
         """
         failed = []
         for name in self.__dict__:

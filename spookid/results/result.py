@@ -73,7 +73,7 @@ class Estimate(LazyRecord, Listed):
 
     @property
     def known_from(self) -> Source:
-        """Main source of the standard error: "data" or "prior"; or "given", "bound" or "nothing"."""
+        """Main source of information on the parameter: "data" or "prior"; or "given", "bound" or "nothing"."""
         if self.fixed or self.at_bound:
             return "given" if self.fixed else "bound"
         if self.reason == CONSTRAINED:
@@ -116,7 +116,7 @@ class Cost(Listed):
 
 @dataclass(frozen=True)
 class IterationRecord(Listed):
-    """One accepted iterate of the solver; the first is the initial value."""
+    """One accepted iterate of the solver; the first record is the initial point."""
 
     iteration: int
     cost: Cost
@@ -158,7 +158,7 @@ class Times(Listed):
 
     @property
     def total(self) -> float:
-        """Total time of the solve, without reading and writing of files [s]."""
+        """Total time of the solve, without reading and writing files [s]."""
         return self.build + self.compile + self.solve + self.analysis + self.other
 
     def __add__(self, other: Times) -> Times:
@@ -167,8 +167,8 @@ class Times(Listed):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Solution(LazyRecord, Tabular, DynamicsAndFriction):
-    """The result of a fit, which ``problem.solve`` returns and ``spookid.load`` reads back. All beyond the estimates is
-    computed once, when it is first used."""
+    """Result of a fit, which ``problem.solve`` returns and ``spookid.load`` reads. All fields except the estimates are
+    computed at first use."""
 
     problem: str
     """Its name."""
@@ -259,7 +259,7 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
 
     @property
     def message(self) -> str:
-        """How the solve ended, with a remedy if it failed."""
+        """Reason why the solver stopped, with a remedy if it failed."""
         found = [self.status.advice.removesuffix(".")]
         if self.status in (Status.MAX_ITERATIONS, Status.STALLED):
             found += self._causes()
@@ -270,7 +270,7 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
         for weak in self.sensitivities.weak:
             if weak.singular_value < UNSEEN and len(weak.direction) > 1:
                 names = ", ".join(weak.direction)
-                yield f"the data do not determine the combination of {names}, and a fit may diverge along it"
+                yield f"the data do not determine a combination of parameters {names}, along which a fit may diverge"
         if self.is_weighted:
             yield "joints may be too stiff for `state_weight`: raise the compliance, or take a smaller weight"
         if self.status is Status.STALLED and self.sticking:
@@ -278,12 +278,12 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
 
     @property
     def contradicted(self) -> bool:
-        """True if the data contradict the model (a finding is an error): the estimates are meaningless."""
+        """True if the data contradict the model, that is, a finding is an error: estimates are then meaningless."""
         return any(finding.severity == "error" for finding in self.findings)
 
     @property
     def no_answer(self) -> str:
-        """Reason why the estimates are not valid, in words that follow "is"; empty if they are valid."""
+        """Reason why the estimates are not valid, to be read after "is"; empty if they are valid."""
         if self.status is not Status.CONVERGED:
             return f"not converged ({self.status.value})"
         return "contradicted by the data" if self.contradicted else ""
@@ -294,7 +294,7 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
         return tuple(finding.text for finding in self.findings)
 
     def with_findings(self, more: Callable[[], Iterable[Finding]]) -> Self:
-        """Return a copy with further findings, which are computed when findings are first used."""
+        """Return a copy with further findings, which are computed at first use."""
         clock = next(iter(self.clocks), Clock())
         return self.changed(findings=Lazy(lambda: ranked([*self.findings, *more()]), clock))
 
@@ -333,7 +333,7 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
         declared = parameters_in([e], "the expression")
         if recording is None and (own := [p for p in declared if p.per and p.name not in self.parameters]):
             raise ProblemError(
-                f"the expression contains {own[0].name!r}, which differs by recording; choose one with recording="
+                f"the expression contains parameter {own[0].name!r}, which has a value per recording; give recording="
             )
         if recording is not None and (own := [p for p in declared if p.per]):
             e = ca.substitute(e, ca.vertcat(*own), ca.vertcat(*(p.of(recording) for p in own)))
@@ -352,7 +352,7 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
         return Value(float(value), error, reason, prior_share(slopes, error, known.names, known.seen))
 
     def summary(self, verbose: bool = False) -> str:
-        """A page of text for a terminal: verdict, warnings, estimates, what the data do not determine, and noise.
+        """Summary for a terminal: verdict, warnings, estimates, unidentifiable parameters, and noise.
 
         Args:
             verbose: True with notes, all parameters with initial values and bounds, base parameters, residuals, costs,
@@ -366,7 +366,7 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
         return self.summary()
 
     def blocks(self) -> Sequence[Block]:
-        """The summary's verdict, tables and sentences."""
+        """Verdict, tables and sentences of the summary."""
         from spookid.report.summary import printed
 
         return printed(self)

@@ -104,7 +104,7 @@ class _Known(msgspec.Struct):
 
 
 def document(solution: Solution) -> Tree:
-    """Content of ``solution.json``: everything except arrays; every number is finite or None."""
+    """Content of ``solution.json``: all fields except arrays; every number is finite or None."""
     s, sensitivities = solution, solution.sensitivities
     tree = {
         "schema": SCHEMA,
@@ -161,8 +161,8 @@ def trajectory_arrays(solution: Solution) -> dict[str, Any]:
 
 
 def sensitivity_arrays(solution: Solution) -> dict[str, Any]:
-    """Content of ``sensitivities.npz``: ``T`` is the triangular factor of the contracted Jacobian, names with d are
-    derivatives of the estimates along their last axis."""
+    """Content of ``sensitivities.npz``: ``T`` is the triangular factor of the contracted Jacobian; names that begin
+    with d are derivatives of the estimates along their last axis."""
     sensitivities, influence, seen = solution.sensitivities, solution.influence, solution.sensitivities.seen
     along = {key: getattr(influence, name) for name, (key, _) in _STRETCHES.items()}
     return {
@@ -223,7 +223,7 @@ def _restored(tree: Tree) -> Tree:
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """The part of a Solution that ``solution.json`` contains."""
+    """Part of a Solution that ``solution.json`` contains."""
 
     schema: int
     answer: Any
@@ -233,7 +233,7 @@ class Head:
 
 
 def head_of(tree: Tree) -> Head:
-    """Read a head from the content of ``solution.json``, which is modified."""
+    """Read a Head from the content of ``solution.json``; this content is modified."""
     whole = _restored(tree)
     if whole["dynamics"] not in ("estimated", "hard", "weight"):
         raise ValueError(f"its dynamics are {whole['dynamics']!r}")
@@ -270,7 +270,7 @@ def motions_of(head: Head, arrays: Arrays) -> Tree:
 
 
 def solution_of(head: Head, motions: Tree, arrays: Arrays) -> Solution:
-    """Build the Solution that `document` described, with the content of ``sensitivities.npz``."""
+    """Build the Solution from the tree that `document` returned and the arrays of ``sensitivities.npz``."""
     return Solution(
         **msgspec.structs.asdict(head.answer),
         **motions,
@@ -305,11 +305,11 @@ def _trajectory(heading: Any, place: int, arrays: Arrays) -> Trajectory:
     shapes = {**_ALONG, **{name: shape for name, shape in _BETWEEN.items() if f"{name}_{place}" in arrays}}
     parts: dict[str, Any] = {name: _shaped(arrays, f"{name}_{place}", shape, sizes) for name, shape in shapes.items()}
     if len(heading.units) != len(heading.signals):
-        raise ValueError(f"recording {place} has {len(heading.units)} units of {len(heading.signals)} signals")
+        raise ValueError(f"recording {place} has {len(heading.units)} units for {len(heading.signals)} signals")
     if any(np.any(parts[name] < 0) for name in ("samples", "squares") if name in parts):
-        raise ValueError(f"a count or a square of recording {place} is negative")
+        raise ValueError(f"a number of samples or a sum of squares of recording {place} is negative")
     if not np.all(np.isfinite(parts["samples"])):
-        raise ValueError(f"a count of recording {place} is not finite")
+        raise ValueError(f"a number of samples of recording {place} is not finite")
     return Trajectory(**msgspec.structs.asdict(heading), **parts)
 
 

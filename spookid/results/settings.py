@@ -16,7 +16,7 @@ DYNAMICS: tuple[Dynamics, ...] = get_args(Dynamics)
 
 
 class DynamicsAndFriction:
-    """Mixin of classes with ``dynamics`` ("estimated", "hard" or "weight") and a form of ``friction``."""
+    """Mixin of classes with the attribute ``dynamics`` ("estimated", "hard" or "weight") and a form of ``friction``."""
 
     if TYPE_CHECKING:
 
@@ -33,32 +33,32 @@ class DynamicsAndFriction:
 
     @property
     def is_weighted(self) -> bool:
-        """True if the equations of motion have a given weight."""
+        """True if the weight of the equations of motion is given."""
         return self.dynamics == "weight"
 
     @property
     def holds_dynamics(self) -> bool:
-        """True if the given weight is infinite."""
+        """True if the given weight of the equations of motion is infinite (deterministic dynamics)."""
         return self.dynamics == "hard"
 
     @property
     def rubs_smoothly(self) -> bool:
-        """True if dry friction is a smooth law, with which sticking joints creep."""
+        """True if dry friction is a smooth function of the rate, so that sticking joints creep."""
         return self.friction == "smooth"
 
     @property
     def sticks_exactly(self) -> bool:
-        """True if sticking joints rest exactly, by equations with an active set."""
+        """True if sticking joints are exactly at rest, computed with an active set."""
         return self.friction == "exact"
 
     @property
     def sticks_in_pairs(self) -> bool:
-        """True if dry friction is formulated as complementarity."""
+        """True if dry friction is formulated by complementarity conditions."""
         return self.friction == "mpcc"
 
 
 class Estimator:
-    """Mixin of classes with an ``estimator`` ("noise", "hard" or "auto")."""
+    """Mixin of classes with the attribute ``estimator`` ("noise", "hard" or "auto")."""
 
     if TYPE_CHECKING:
 
@@ -71,11 +71,6 @@ class Estimator:
         return self.estimator == "hard"
 
     @property
-    def estimates_disturbances(self) -> bool:
-        """True if process noise is always estimated."""
-        return self.estimator == "noise"
-
-    @property
     def chooses_estimator(self) -> bool:
-        """True if the data choose between both estimators."""
+        """True if the estimator is chosen from the data."""
         return self.estimator == AUTO

@@ -19,7 +19,7 @@ _SLOWER = (1, 2, 5, 10, 20, 50, 100)
 
 
 class Motion(Protocol):
-    """Measured and modelled signals of one recording; N steps, n_o signals. A Trajectory is one."""
+    """Measured and predicted signals of one recording, with N steps and n_o signals. A Trajectory is one."""
 
     @property
     def name(self) -> str: ...
@@ -38,12 +38,12 @@ class Motion(Protocol):
 
 
 def misfit(motion: Motion, column: int) -> Array:
-    """Residual of one signal, (N,), NaN where a sample is missing."""
+    """Residual of one signal at each step, (N,), NaN where a sample is missing."""
     return motion.observed[:, column] - motion.predicted[:, column]
 
 
 class Sampled(Motion, Protocol):
-    """Residuals of the samples between the steps of a Trajectory."""
+    """Residuals of samples between the steps of a Trajectory."""
 
     @property
     def samples(self) -> Array: ...
@@ -54,7 +54,7 @@ class Sampled(Motion, Protocol):
 
 
 def rms_of_samples(motions: Sequence[Sampled], column: int) -> float:
-    """Root mean square residual of all samples of a signal, or of those at the steps if no others are known."""
+    """Rms residual of all samples of a signal, or of samples at the steps if no others are known."""
     total, count = 0.0, 0.0
     for motion in motions:
         if motion.squares is None:
@@ -68,7 +68,7 @@ def rms_of_samples(motions: Sequence[Sampled], column: int) -> float:
 
 
 def largest_of_samples(motions: Sequence[Sampled], column: int) -> float:
-    """Largest residual of all samples of a signal, or of those at the steps; NaN if there are none."""
+    """Largest residual of all samples of a signal, or of samples at the steps; NaN without samples."""
     found = []
     for motion in motions:
         if motion.largest is None:
@@ -81,18 +81,18 @@ def largest_of_samples(motions: Sequence[Sampled], column: int) -> float:
 
 
 def rms(values: Array) -> float:
-    """Root mean square of the finite values; NaN if there are none."""
+    """Root mean square of the finite values in an array; NaN if there are none."""
     finite = values[np.isfinite(values)]
     return float(np.sqrt(np.mean(finite**2))) if finite.size else math.nan
 
 
 def slowness(duration: float) -> int:
-    """Slow-motion factor for a motion of so many seconds; 1 is real time."""
+    """Slow-motion factor for the animation of a motion of so many seconds; 1 is real time."""
     return next((slower for slower in _SLOWER if slower * duration >= SHORTEST), _SLOWER[-1])
 
 
 def moments(t: Array) -> Integers:
-    """Indices of the steps in an animation, for steps at t (N,) [s]; coarse steps are repeated."""
+    """Indices of the steps that an animation shows, for step times t (N,) [s]; coarse steps are repeated."""
     duration = float(t[-1] - t[0])
     shown, slower = min(duration, LONGEST), slowness(duration)
     count = max(int(shown * FRAMES_PER_SECOND * slower + 1e-9), 1)
@@ -118,8 +118,8 @@ class MeasuredPoses:
 
 @dataclass(frozen=True)
 class EffortFit(Listed):
-    """Measured torque or force of one recording beside the effort that drives the estimated motion, both averaged over
-    a step, or over half a step if fits with half the step were made."""
+    """Measured effort of one recording and the effort that drives the estimated motion, both averaged over a step, or
+    over half a step if fits with half the step were made."""
 
     signal: str
     unit: str
@@ -184,7 +184,7 @@ class Trajectory(Tabular):
         return f"<Trajectory of {self.name!r}: {len(self.t):,} steps, {', '.join(self.signals) or 'no signals'}>"
 
     def blocks(self) -> Sequence[Block]:
-        """Title and a row for each signal with its residuals."""
+        """Title, and a table of the residuals of each signal."""
         rows = []
         for i, (signal, unit) in enumerate(zip(self.signals, self.units, strict=True)):
             size = rms_of_samples([self], i)

@@ -1,10 +1,5 @@
-"""What estimates say of other numbers: noise standard deviations, values of expressions, and physical quantities of
-bodies.
-
-What disturbs a motion beside all that a model has: forces and torques along its coordinates, with their errors.
-
-A mechanism as words and numbers: what a result folder keeps of the model, so that it can be shown without it.
-"""
+"""What estimates say of other numbers: noise standard deviations, values of expressions, physical quantities of bodies,
+forces beside those of the model. A mechanism as words and numbers, as a result folder keeps it."""
 
 from __future__ import annotations
 
@@ -30,7 +25,7 @@ identifiable)."""
 
 
 def source(std_err: float, from_prior: float) -> Source:
-    """Main source of the variance of an estimated number: data, prior or nothing."""
+    """Main source of information on an estimated number: data, prior or nothing."""
     if math.isnan(std_err):
         return "nothing"
     return "prior" if from_prior > LEADS else "data"
@@ -52,7 +47,7 @@ class Value(Listed):
 
 @dataclass(frozen=True)
 class Noise(Listed):
-    """A noise standard deviation, estimated with the parameters or given."""
+    """Noise standard deviation, either estimated with the parameters or given."""
 
     kind: str
     """"``"disturbance"`` (process noise) or ``"sensor"`` (measurement noise)."""
@@ -73,11 +68,15 @@ class Noise(Listed):
     score: float = 0.0
     """For given noise: slope of the log-likelihood in its logarithm in standard errors, positive if the data show more
     noise; else 0."""
+    jitter: float = 0.0
+    """Standard deviation of the timestamps of a sensor [s]; it adds to ``std``."""
+    freedom: float = 0.0
+    """Degrees of freedom of the Student's t-distribution that ``std`` is the scale of; 0: the noise is normal."""
 
 
 @dataclass(frozen=True)
 class FrictionWidth(Listed):
-    """Estimated width of smooth dry friction: the slip rate over which it changes its sign."""
+    """Estimated width of smooth dry friction: the slip rate over which the friction changes its sign."""
 
     width: float
     """In ``unit``."""
@@ -91,7 +90,7 @@ class FrictionWidth(Listed):
 
 @dataclass(frozen=True)
 class Choice(Listed, Estimator):
-    """Choice of the estimator and its reason; see ``spookid.estimation.estimator_choice``."""
+    """Chosen estimator and the reason; see ``spookid.estimation.estimator_choice``."""
 
     estimator: str
     """"``"noise"``: process noise was estimated; ``"hard"``: deterministic dynamics, errors by a block jackknife."""
@@ -123,7 +122,7 @@ class Outlier(Listed):
 
 @dataclass(frozen=True)
 class Basin(Listed):
-    """A minimum at which starts ended, or a start that did not converge; see ``spookid.studies.starting``."""
+    """Minimum that several starts reached, or a start that did not converge; see ``spookid.studies.starting``."""
 
     outcome: str
     """A status in a word, or "failed"."""
@@ -141,7 +140,7 @@ class Basin(Listed):
 
 @dataclass(frozen=True)
 class Derived:
-    """A physical quantity computed from the estimates, such as the mass of a body with other coordinates."""
+    """Physical quantity that is computed from the estimates, such as the mass of a body with other coordinates."""
 
     name: str
     estimate: float
@@ -160,13 +159,13 @@ class Derived:
 
     @property
     def known_from(self) -> Source:
-        """Source of the value: "data", "prior" or "nothing"; "given" if it depends on fixed parameters only."""
+        """Source of the value: "data", "prior" or "nothing"; "given" if all its parameters are fixed."""
         return "given" if self.std_err == 0 else source(self.std_err, self.from_prior)
 
 
 @dataclass(frozen=True)
 class ConstraintTension(Listed):
-    """An equation of a constraint between parameters, left minus right side, with a test against the data."""
+    """Test of one constraint between parameters against the data: left minus right side of its equation."""
 
     name: str
     kind: str
@@ -190,13 +189,13 @@ class ConstraintTension(Listed):
 
     @property
     def sigmas(self) -> float:
-        """Value without the constraint, in standard errors: above 3 the data contradict the constraint."""
+        """Deviation from the constraint without it, in standard errors; above 3, the data contradict the constraint."""
         return abs(self.freed) / self.freed_err
 
 
 @dataclass(frozen=True, eq=False)
 class Disturbance(Tabular):
-    """Estimated process noise of one recording: force or torque along each coordinate, averaged over a step.
+    """Estimated process noise of one recording, averaged over each step: force or torque along each coordinate.
 
     It is the mean, and the standard deviation, of what is random in the motion if all data are given, for noise of the
     sizes that were found. Where loops close or constraints hold it is projected as (36) of Martinez, Tonneau and
@@ -227,7 +226,7 @@ class Disturbance(Tabular):
         return f"<{type(self).__name__} of {self.name!r}: {counted(len(self.t), 'step')}, {labels}>"
 
     def blocks(self) -> Sequence[Block]:
-        """Title, and a row for each coordinate."""
+        """Title, and a table with a row for each coordinate."""
         rows = []
         for i, (label, unit) in enumerate(zip(self.labels, map(superscripts, self.units), strict=True)):
             error = self.std_err[:, i][np.isfinite(self.std_err[:, i])]
@@ -249,7 +248,7 @@ Vector = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Quantity:
-    """A coefficient of a body, a joint or a motor."""
+    """Physical coefficient of a body, joint or motor."""
 
     name: str
     formula: str
@@ -271,7 +270,7 @@ class BodyOutline:
 
 @dataclass(frozen=True)
 class JointOutline:
-    """A joint of any kind between two bodies; "GROUND" is the inertial frame."""
+    """Description of a joint between two bodies for results; "GROUND" is the inertial frame."""
 
     name: str
     parent: str
@@ -308,7 +307,7 @@ class ConstraintOutline:
 
 @dataclass(frozen=True)
 class MotorOutline:
-    """A motor on a coordinate of a joint."""
+    """Description of a motor on a joint coordinate for results."""
 
     hinge: str
     signal: str
@@ -318,7 +317,7 @@ class MotorOutline:
 
 @dataclass(frozen=True)
 class PointOutline:
-    """A coordinate of a point of a body in the world."""
+    """Description of a measured coordinate of a body's point in the world, for results."""
 
     body: str
     at: Vector
@@ -345,7 +344,7 @@ class SensorOutline:
 
 @dataclass(frozen=True)
 class Mechanism:
-    """All parts of a mechanism; bodies in the order of the states."""
+    """Description of all parts of a mechanism for results; bodies in the order of the states."""
 
     bodies: tuple[BodyOutline, ...]
     hinges: tuple[JointOutline, ...]
@@ -362,15 +361,15 @@ class Mechanism:
         bodies = {"GROUND", *(body.name for body in self.bodies)}
         for joint in self.hinges:
             if stray := {joint.parent, joint.child} - bodies:
-                raise ValueError(f"joint {joint.name!r} holds body {min(stray)!r}, which is none of its bodies")
+                raise ValueError(f"joint {joint.name!r} is on body {min(stray)!r}, which is not in the mechanism")
         for sensor in self.sensors:
             if sensor.point is not None and sensor.point.body not in bodies:
-                raise ValueError(f"signal {sensor.signal!r} is of body {sensor.point.body!r}, none of its bodies")
+                raise ValueError(f"signal {sensor.signal!r} is on body {sensor.point.body!r}, not in the mechanism")
 
 
 @dataclass(frozen=True)
 class StageRecord(Listed):
-    """One fit of a solve, with the stage of the plan that made it."""
+    """Record of one fit of a solve, with the stage of the plan to which it belongs."""
 
     stage: str
     """Name of the stage."""

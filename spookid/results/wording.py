@@ -39,7 +39,7 @@ _WHOLLY = 0.99
 
 
 def verdict(solution: Solution) -> str:
-    """Outcome of a solve in one sentence: the first line of every page about it."""
+    """Outcome of a solve in one sentence: the first line of summaries and reports."""
     free = [one for one in solution.parameters.values() if not one.fixed]
     converged = solution.status is Status.CONVERGED
     unknown = sum(one.known_from == "nothing" for one in free) if converged else 0
@@ -52,7 +52,7 @@ def verdict(solution: Solution) -> str:
 
 
 def warned(findings: Iterable[Finding]) -> str:
-    """Number of warnings and errors, after a comma; empty if there are none."""
+    """Number of warnings and errors, preceded by a comma; empty if there are none."""
     count = sum(finding.severity != "note" for finding in findings)
     return f", {counted(count, 'warning')}" if count else ""
 
@@ -69,14 +69,14 @@ def remark(estimate: Estimate) -> str:
 
 
 def origin(value: Estimate | Derived) -> str:
-    """Remark that a value comes mostly from priors; empty if not."""
+    """Remark that an estimate comes mostly from priors; empty otherwise."""
     if value.known_from != "prior":
         return ""
     return "from the prior" if value.from_prior > _WHOLLY else "mostly from the prior"
 
 
 def some_of(names: Sequence[str], every: Sequence[str]) -> str:
-    """Shortest list of some names among all: ``all``, ``all but I_zz``, or one by one."""
+    """Short description of some names among all names: ``all``, ``all but I_zz``, or a list."""
     others = [name for name in every if name not in names]
     if len(names) <= 1 or 2 * len(others) >= len(every):
         return ", ".join(names)
@@ -84,21 +84,24 @@ def some_of(names: Sequence[str], every: Sequence[str]) -> str:
 
 
 def weight_words(dynamics: str, weight: float) -> str:
-    """Setting of the weight of the equations of motion, in words."""
+    """Setting of the weight of the equations of motion, as text."""
     fixed = {"estimated": "noise estimated", "hard": "deterministic dynamics"}
     return fixed.get(dynamics) or f"weight κ = {number(weight, 6)}"
 
 
 def reported(noise: Sequence[Noise]) -> list[Noise]:
-    """Noise standard deviations without those of contacts that do not slip."""
+    """Noise standard deviations for the summary, without those of contacts that do not slip."""
     return [one for one in noise if not (one.given and one.std == 0 and one.unit == "m/s")]
 
 
 def noise_words(noise: Noise, step: float) -> str:
-    """A noise standard deviation in physical units."""
+    """Noise standard deviation in physical units, as text."""
     names, given = ", ".join(noise.names), " (given)" if noise.given else ""
     if noise.kind != "disturbance":
-        return f"{names} {deviation(noise.std, noise.unit) if is_seen(noise) else 'not identified'}{given}"
+        size = deviation(noise.std, noise.unit) if is_seen(noise) else "not identified"
+        tails = f", Student's t with {number(noise.freedom, 3)} degrees of freedom" if noise.freedom else ""
+        late = f", timestamps {quantity(1000 * noise.jitter, 'ms', 3)}" if noise.jitter else ""
+        return f"{names} {size}{given}{tails}{late}"
     if not is_seen(noise) or noise.std == 0:
         return f"process noise of {names} {'none' if noise.given else 'not identified'}"
     interval = f"{number(1000 * step, 6)} ms" if step < 0.1 else f"{number(step, 6)} s"
@@ -114,10 +117,10 @@ def is_seen(noise: Noise) -> bool:
 
 
 def tension_words(one: ConstraintTension) -> str:
-    """Result of the test of a constraint against the data, in words."""
+    """Result of the test of a constraint against the data, as text."""
     if not one.active:
         return f"not active, off by {number(-one.value, 3)}"
     if one.reason:
         return f"holds; {one.reason}"
     off = uncertain(one.freed, one.freed_err)
-    return f"active; without it left - right would be {off}, {number(one.sigmas, 2)} standard errors"
+    return f"active; without the constraint, left - right would be {off}, {number(one.sigmas, 2)} standard errors"

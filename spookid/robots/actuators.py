@@ -1,4 +1,4 @@
-"""Servos of a fit as actuators of simulators: elements of MJCF, and configurations of Isaac Lab's actuator models.
+"""Actuators of simulators: those that an MJCF has, and servos of a fit as elements of MJCF and in Isaac Lab's terms.
 
 A servo with position commands has the effort sat(k_p (u − q + offset) + bias − k_d s). Of a voltage drive with the
 supply V all gains are efforts at standstill, V k/R per duty, and the back-EMF adds k k_e/R to the damping of the joint.
@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -20,9 +22,10 @@ from spookid.argument_checks import checked
 from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.mechanics.servo import Servo
-from spookid.parameter import substitute
+from spookid.parameter import is_zero, substitute
 from spookid.results import folders
 from spookid.results.result import Solution
+from spookid.robots.description import Actuator, FileServo
 from spookid.robots.markup import Document, Edit
 
 _ALIKE = 1e-6
@@ -31,7 +34,7 @@ _ALIKE = 1e-6
 
 @dataclass(frozen=True)
 class ServoActuator:
-    """Numerical parameters of a servo for simulators; of a coordinate in rad, or in m and N."""
+    """Numerical parameters of a servo for simulators, in rad and N m, or m and N."""
 
     joint: str
     """Label of the driven coordinate."""
@@ -55,6 +58,12 @@ class ServoActuator:
     """Rate at which the back-EMF takes all of the supply [rad/s]; infinite without a voltage drive."""
     delay: float
     """Of commands [s]."""
+    lag: float
+    """Time constant of the first-order lag of commands [s]."""
+    integral: float
+    """Effort per integral of the error over time [N m/(rad s)]."""
+    integral_limit: float
+    """Largest integral of either sign [rad s]; infinite without a limit."""
     armature: float
     """Of the joint [kg m²]."""
     viscous: float
@@ -63,9 +72,16 @@ class ServoActuator:
     """Dry friction of the joint that no effort changes [N m]."""
     left_out: tuple[str, ...] = ()
     """What simulators have no place for."""
+    in_mjcf: tuple[str, ...] = ()
+    """What of this the installed version of MuJoCo has a place for."""
+    inputs: str = ""
+    """Inputs of a ``<pid>`` of MuJoCo, in the order of its controls; empty: the command alone."""
+    motor: tuple[float, ...] = ()
+    """Torque constant [N m/A], resistance [Ω], largest voltage [V], effort [N m] and current [A] of a ``<dcmotor>`` of
+    MuJoCo, 0 without a limit; empty of other actuators."""
 
     def bias_terms(self) -> tuple[float, float, float]:
-        """Bias terms b of the effort k_p u + b_0 + b_1 q + b_2 s."""
+        """Bias terms b of the servo effort k_p u + b_0 + b_1 q + b_2 s."""
         own = {"position": (self.kp * self.offset, -self.kp, 0.0), "velocity": (0.0, 0.0, -self.kp)}
         constant, of_position, of_rate = own.get(self.mode, (0.0, 0.0, 0.0))
         return constant + self.bias, of_position, of_rate - self.kd
@@ -80,14 +96,26 @@ class ServoActuator:
         """
         constant, of_position, of_rate = self.bias_terms()
         values = {"name": name or self.joint, "joint": self.joint}
-        if self.mode == "position" and constant == 0:
-            tag, own = "position", {"kp": self.kp, "kv": -of_rate}
+        if self.motor:
+            constant, resistance, voltage, *limits = self.motor
+            tag, values["motorconst"], values["resistance"] = "dcmotor", _text(constant), _text(resistance)
+            gains = (self.kp, 0, self.back_emf - of_rate, 0, 0, voltage)
+            values |= {"input": "pos", "controller": " ".join(map(_text, gains))}
+            values["saturation"] = " ".join(map(_text, (*limits, 0)))
+        elif self.mode == "position" and constant == 0:
+            tag, own = ("pid" if self.inputs or self.integral > 0 else "position"), {"kp": self.kp, "kv": -of_rate}
+            own |= {"ki": self.integral} if self.integral > 0 else {}
+            own |= {"imax": self.integral_limit} if self.integral > 0 and math.isfinite(self.integral_limit) else {}
             values |= {key: _text(value) for key, value in own.items()}
+            values |= {"input": self.inputs} if self.inputs else {}
         else:
             tag = "general"
             values |= {"gaintype": "fixed", "gainprm": _text(self.kp), "biastype": "affine"}
             values["biasprm"] = " ".join(map(_text, (constant, of_position, of_rate)))
-        if math.isfinite(self.limit):
+        if self.lag > 0 and tag != "pid":
+            lag = _text(self.lag)
+            values |= {"timeconst": lag} if tag == "position" else {"dyntype": "filterexact", "dynprm": lag}
+        if math.isfinite(self.limit) and not self.motor:
             values["forcerange"] = f"{_text(-self.limit)} {_text(self.limit)}"
         if self.delay > 0:
             values |= {"delay": _text(self.delay), "nsample": str(math.ceil(self.delay / timestep) + 1)}
@@ -95,7 +123,7 @@ class ServoActuator:
         return f"<{tag} " + " ".join(f'{key}="{value}"' for key, value in values.items()) + "/>"
 
     def isaac_lab(self, timestep: float) -> dict[str, Any]:
-        """Fields of a configuration of Isaac Lab: a delayed PD actuator, a DC motor or an ideal PD actuator."""
+        """Fields of an Isaac Lab actuator configuration: delayed PD actuator, DC motor or ideal PD actuator."""
         stiffness = self.kp if self.mode == "position" else 0.0
         damping = self.kd + (self.kp if self.mode == "velocity" else 0.0) + self.back_emf
         steps = self.delay / timestep
@@ -123,7 +151,7 @@ def _text(value: float) -> str:
 def servos(
     problem: Problem, found: Solution | Mapping[str, float], signals: Mapping[str, float] | None = None
 ) -> tuple[ServoActuator, ...]:
-    """The servos of a problem as actuators of simulators. ::
+    """Convert the servos of a problem to actuators for simulators. ::
 
         drives = robots.servos(problem, solution, {"kp": 400, "vin": 7.4})
         robot.write("identified.xml", solution, servos=drives)
@@ -154,7 +182,9 @@ def _actuator(
 
     own, roles = {name: at(value) for name, value in servo.values.items()}, servo.roles
     gain = _signal(problem, roles["gain"], signals, True) if "gain" in roles else 1.0
-    left_out = [f"signal {roles[role]!r}, the {role}" for role in ("command_rate", "feedforward") if role in roles]
+    left_out = [f"signal {roles[role]!r}, the {role}" for role in _MORE if role in roles]
+    inputs = _inputs(servo, own)
+    in_mjcf, motor = left_out[:] if inputs else [], tuple[float, ...]()
     limits, unit, back_emf, free_speed = [math.inf], 1.0, 0.0, math.inf
     if servo.limit is not None:
         limits.append(at(servo.limit))
@@ -174,9 +204,11 @@ def _actuator(
             limits.append(k * at(drive.current_limit))
         if drive.current_limit is not None or servo.limit is not None:
             left_out.append("the back-EMF in the limit of current or effort, which acts at standstill only")
-    load_friction = [type(load).__name__ for load in joint.loads]
-    if load_friction:
-        left_out.append(f"{', '.join(load_friction)} of the joint, which change with motion or effort")
+            if constant == k and _is_dc_motor(servo, own):
+                ends = (0.0 if one is None else at(one) for one in (servo.limit, drive.current_limit))
+                motor = (k, resistance, supply * duty if drive.duty_limit is not None else 0.0, *ends)
+                in_mjcf.append(left_out[-1])
+    left_out += _unplaced(servo, own, inputs)
     entries = {name: ca.vertsplit(getattr(joint, name)) for name in ("armature", "viscous", "coulomb")}
     plain = {name: at(parts[min(i, len(parts) - 1)]) for name, parts in entries.items()}
     return ServoActuator(
@@ -191,9 +223,56 @@ def _actuator(
         back_emf=back_emf,
         free_speed=free_speed,
         delay=own["delay"],
+        lag=own["lag"],
+        integral=unit * gain * own["ki"],
+        integral_limit=math.inf if servo.integral_limit is None else at(servo.integral_limit),
         **plain,
         left_out=tuple(left_out),
+        in_mjcf=tuple(in_mjcf),
+        inputs=inputs,
+        motor=motor,
     )
+
+
+def _unplaced(servo: Servo, own: Mapping[str, float], inputs: str) -> list[str]:
+    """Properties of a servo and its joint without an equivalent in simulators."""
+    found = []
+    if own["ki"] > 0 and (servo.mode != "position" or own["kp"] * own["offset"] + own["bias"] != 0):
+        found.append("the integral, which MuJoCo has for position commands without offset and bias")
+    elif (own["ki"] > 0 or inputs) and own["lag"] > 0:
+        found.append("the lag of commands, which a pid actuator of MuJoCo does not have")
+    if loads := [type(load).__name__ for load in servo.joint.loads]:
+        found.append(f"{', '.join(loads)} of the joint, which change with motion or effort")
+    return found
+
+
+_MORE = {"command_rate": "vel", "feedforward": "ff"}
+"""Inputs beside the command, and what MuJoCo calls them."""
+
+
+def _inputs(servo: Servo, values: Mapping[str, float]) -> str:
+    """Inputs of a ``<pid>``; empty where it cannot stand for the servo, or has the command alone."""
+    more = [name for role, name in _MORE.items() if role in servo.roles]
+    constant = servo.mode != "position" or values["offset"] or values["bias"]
+    duty = servo.drive is not None and "ff" in more  # and not an effort
+    return " ".join(["pos", *more]) if more and not constant and not duty and "pid" in _elements() else ""
+
+
+def _is_dc_motor(servo: Servo, values: Mapping[str, float]) -> bool:
+    """True if a ``<dcmotor>`` can stand for the servo; its back-EMF constant is its torque constant."""
+    more = {*_MORE} & {*servo.roles} or any(values[name] for name in ("offset", "bias", "ki", "lag"))
+    plain = servo.drive is not None and is_zero(servo.drive.source_resistance) and not more
+    return plain and servo.mode == "position" and "dcmotor" in _elements()
+
+
+@cache
+def _elements() -> frozenset[str]:
+    """Actuators of MJCF in the installed version of MuJoCo, of those that not all versions have."""
+    try:
+        schema = str(import_module("mujoco").mj_printSchema(False, False))
+    except ImportError:
+        return frozenset()
+    return frozenset(name for name in ("pid", "dcmotor") if f" {name} " in schema)
 
 
 def _signal(problem: Problem, name: str, given: Mapping[str, float], constant: bool) -> float:
@@ -203,13 +282,13 @@ def _signal(problem: Problem, name: str, given: Mapping[str, float], constant: b
     samples = [recording.signal(name) for recording in problem.recordings if name in recording.signals]
     seen = np.concatenate([own[np.isfinite(own)] for own in samples]) if samples else np.zeros(0)
     if not seen.size or (constant and np.ptp(seen) > _ALIKE * np.abs(seen).max()):
-        why = f"is between {seen.min():g} and {seen.max():g} in the recordings" if seen.size else "is in no recording"
-        raise ProblemError(f"{problem.what}: {name!r} {why}; say which value the simulator is to have")
+        why = f"signal varies from {seen.min():g} to {seen.max():g} in the recordings" if seen.size else "no recording"
+        raise ProblemError(f"{problem.what}: {name!r} has no constant value ({why}); give the simulator's value")
     return float(np.mean(seen))
 
 
 def write_isaac_lab(drives: Sequence[ServoActuator], path: str | PathLike[str], timestep: float) -> None:
-    """Write a YAML file with the fields of Isaac Lab's actuator configurations, one by joint.
+    """Write a YAML file with the fields of Isaac Lab's actuator configurations, one per joint.
 
     Args:
         drives: those of ``servos``.
@@ -220,10 +299,12 @@ def write_isaac_lab(drives: Sequence[ServoActuator], path: str | PathLike[str], 
         ProblemError: for a time step that is not positive, or a file that cannot be written.
     """
     if not timestep > 0:
-        raise ProblemError(f"timestep is {timestep:g}; give a positive number of seconds")
+        raise ProblemError(f"argument timestep is {timestep:g}; give a positive number of seconds")
     lines = [f"# Delays in physics steps of {timestep:g} s; SI units, angles in rad."]
     for one in drives:
-        lines += [f"# {one.joint}: without {what}." for what in one.left_out]
+        late = [f"the lag of commands, {one.lag:g} s"] if one.lag > 0 else []
+        late += [f"the integral, {one.integral:g} N m/(rad s)"] if one.integral > 0 else []
+        lines += [f"# {one.joint}: without {what}." for what in (*one.left_out, *late)]
         constant, _, _ = one.bias_terms()
         if constant:
             lines.append(f"# {one.joint}: without the constant effort {constant:g}; add it as a feedforward.")
@@ -246,7 +327,7 @@ _KEPT = ("name", "group", "ctrllimited", "ctrlrange")
 
 
 def actuator_edits(document: Document, drives: Sequence[ServoActuator]) -> list[Edit]:
-    """Edits that write each servo as the actuator of its joint in an MJCF."""
+    """Edits of an MJCF file that replace the actuator of each joint by the fitted servo."""
     options = [e for e in document.root.inside() if e.tag == "option" and "timestep" in e.attributes]
     timestep = float(options[-1].attributes["timestep"]) if options else _TIMESTEP
     sections = [element for element in document.root.children if element.tag == "actuator"]
@@ -260,3 +341,46 @@ def actuator_edits(document: Document, drives: Sequence[ServoActuator]) -> list[
     if sections:
         return edits + document.with_child(sections[0], lines)
     return edits + document.with_child(document.root, ["<actuator>", *(f"  {line}" for line in lines), "</actuator>"])
+
+
+def _single(mujoco: Any) -> tuple[Any, ...]:
+    """Joints of one coordinate."""
+    return mujoco.mjtJoint.mjJNT_SLIDE, mujoco.mjtJoint.mjJNT_HINGE
+
+
+def servos_of(spec: Any, mujoco: Any) -> tuple[FileServo, ...]:
+    """Servos of one coordinate without a gear, with the effort k_p (u − q) − k_d s or k_p (u − s); u may have a lag."""
+    plain = (
+        mujoco.mjtTrn.mjTRN_JOINT,
+        mujoco.mjtGain.mjGAIN_FIXED,
+        mujoco.mjtBias.mjBIAS_AFFINE,
+    )
+    lags = mujoco.mjtDyn.mjDYN_FILTER, mujoco.mjtDyn.mjDYN_FILTEREXACT
+    single = {joint.name for joint in spec.joints if joint.type in _single(mujoco)}
+    found = []
+    for one in spec.actuators:
+        kp, (constant, of_position, of_rate) = float(one.gainprm[0]), map(float, one.biasprm[:3])
+        own = (one.trntype, one.gaintype, one.biastype) == plain and one.target in single
+        lag = float(one.dynprm[0]) if one.dyntype in lags else 0.0
+        own = own and one.dyntype in (mujoco.mjtDyn.mjDYN_NONE, *lags)
+        if not own or one.gear[0] != 1 or constant != 0 or kp <= 0 or of_position not in (0, -kp):
+            continue
+        if of_position == 0 and of_rate != -kp:
+            continue
+        mode, kd = ("position", -of_rate) if of_position else ("velocity", 0.0)
+        largest = max(map(abs, map(float, one.forcerange)))
+        limit = largest if one.forcelimited and largest > 0 else np.inf
+        name = one.name or f"{one.target}_servo"
+        found.append(FileServo(name, one.target, mode, kp, kd, limit, float(one.delay), lag))  # type: ignore[arg-type]
+    return tuple(found)
+
+
+def motors_of(spec: Any, mujoco: Any, path: str) -> tuple[Actuator, ...]:
+    """Motors whose effort is gear times gain times control, along one coordinate."""
+    plain = mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtGain.mjGAIN_FIXED, mujoco.mjtBias.mjBIAS_NONE, mujoco.mjtDyn.mjDYN_NONE
+    single = {joint.name for joint in spec.joints if joint.type in _single(mujoco)}
+    return tuple(
+        Actuator(one.name or f"{one.target}_motor", one.target, float(one.gear[0] * one.gainprm[0]), path)
+        for one in spec.actuators
+        if (one.trntype, one.gaintype, one.biastype, one.dyntype) == plain and one.target in single
+    )

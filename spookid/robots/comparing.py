@@ -24,8 +24,7 @@ from spookid.kernels.arrays import Array, Integers
 from spookid.results.result import Solution
 from spookid.results.trajectory import Trajectory, misfit, rms
 from spookid.robots import mjcf
-from spookid.robots.identified import from_result
-from spookid.robots.logs import efforts_along, efforts_as_fitted
+from spookid.robots.identified import efforts_along, efforts_as_fitted, from_result
 from spookid.robots.markup import parse
 from spookid.robots.parts import Parts
 from spookid.robots.urdf import described
@@ -44,7 +43,7 @@ _IMMOVABLE = 1e9
 
 
 def replayed(robot: Parts, motion: Along, springs: Mapping[str, Mapping[str, float]]) -> Array:
-    """Replayed positions of all joints, (windows, steps, n) [rad or m]; not finite after MuJoCo has failed."""
+    """Positions of all joints in replays, (windows, steps, n) [rad or m]; not finite after MuJoCo has failed."""
     try:
         import mujoco
         from mujoco import rollout
@@ -52,8 +51,8 @@ def replayed(robot: Parts, motion: Along, springs: Mapping[str, Mapping[str, flo
         raise ProblemError("replays need MuJoCo: pip install 'spookid[robots]'") from None
     several = [joint.name for joint in robot.joints.values() if len(joint.coordinates) != 1]
     if several or robot.constraints or any(body.free for body in robot.bodies.values()):
-        what = f"joint {several[0]!r} is no hinge or slider" if several else "it moves freely, or joints follow others"
-        raise ProblemError(f"a replay needs a robot of hinges and sliders with a fixed base; {what}")
+        what = f"joint {several[0]!r} is of another kind" if several else "the base is free, or joints are coupled"
+        raise ProblemError(f"a replay needs a robot with a fixed base whose joints are hinges and sliders; {what}")
     parts = max(math.ceil(motion.step / _STEP - 1e-9), 1)
     model, names = _prepared(robot, mujoco, motion.step / parts)
     places, speeds = _arranged(model, names, motion.joints, springs)
@@ -94,7 +93,7 @@ def _prepared(robot: Parts, mujoco: Any, step: float) -> tuple[Any, list[str]]:
             names = [str(model.joint(j).name) for j in range(model.njnt)]
     except (ValueError, RuntimeError, FileNotFoundError, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split())
-        raise ProblemError(f"MuJoCo refuses {document.path} ({reason}); correct the file as it says") from None
+        raise ProblemError(f"MuJoCo cannot load file {document.path} ({reason}); correct the file") from None
     model.opt.timestep = step
     model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     for flag in ("CONTACT", "LIMIT", "AUTORESET"):
@@ -108,7 +107,7 @@ def _arranged(
     """Where positions and rates of joints are; on the way their springs and armatures are set."""
     missing = next((name for name in joints if name not in names), None)
     if missing is not None:
-        raise ProblemError(f"MuJoCo has no joint {missing!r}; give the file that the problem was made from")
+        raise ProblemError(f"MuJoCo's model has no joint {missing!r}; give the problem's own robot file")
     own = [names.index(name) for name in joints]
     for name, values in springs.items():
         j = names.index(name)
@@ -126,7 +125,7 @@ _LACKING = {"armature": "armatures", "stiffness": "springs", "rest": "springs"}
 
 @dataclass(frozen=True, eq=False)
 class Version:
-    """Predictions of one version of a robot's file."""
+    """Predicted torques and positions with one version of a robot's file."""
 
     name: str
     torques: Array
@@ -139,7 +138,7 @@ class Version:
 
 @dataclass(frozen=True, eq=False)
 class RobotComparison(Tabular):
-    """Comparison of versions of a robot's file with a recording, for n joints of which m are driven."""
+    """Comparison of versions of a robot's file with a recording: n joints, of which m are driven."""
 
     robot: str
     recording: str
@@ -171,13 +170,13 @@ class RobotComparison(Tabular):
         return np.array([rms(self.measured[:, i] - version.torques[:, i]) for i in range(len(self.driven))])
 
     def replay_errors(self, version: Version) -> Array:
-        """Root mean square errors of replayed positions, (n,) [rad or m]; infinite if MuJoCo failed in a window."""
+        """Root mean square errors of positions in replays, (n,) [rad or m]; infinite if MuJoCo failed in a window."""
         errors = self.positions - version.replays
         lost = ~np.isfinite(version.replays).all(axis=(0, 1))
         return np.where(lost, np.inf, [rms(errors[..., i]) for i in range(len(self.joints))])
 
     def blocks(self) -> Sequence[Block]:
-        """Tables of torques and of replays, or the reason why one is missing."""
+        """Tables of torque errors and replay errors, or the reason why a table is missing."""
         reasons = dict.fromkeys(f"{v.name[0].upper()}{v.name[1:]}: {r}." for v in self.versions for r in v.reasons)
         return [f"Robot {self.robot!r} along {self.recording}", *self._torques(), *self._replays(), *reasons]
 
@@ -186,8 +185,8 @@ class RobotComparison(Tabular):
         if known:
             how = "" if self.of_samples else ", by splines through the fit's steps"
             yield (
-                f"effort errors in {self.recording}{how}: rms difference of measured (gain times signal) and predicted "
-                f"efforts, both low-passed at {number(self.cutoff, 3)} Hz; in brackets relative to the measured std"
+                f"effort errors in recording {self.recording}{how}: rms difference of measured (gain times signal) and "
+                f"predicted efforts, low-passed at {number(self.cutoff, 3)} Hz; in brackets relative to measured std"
             )
             spread, errors = np.std(self.measured, axis=0), {v.name: self.torque_errors(v) for v in known}
 
@@ -205,8 +204,8 @@ class RobotComparison(Tabular):
         if known:
             count = len(self.windows)
             yield (
-                f"Replays in MuJoCo: {count} windows of {WINDOW:g} s, each from the estimated state and with "
-                "the recorded inputs; rms error of the positions"
+                f"Replays in MuJoCo: {count} windows of {WINDOW:g} s, each simulated from the estimated state with "
+                "the recorded inputs; rms errors of positions"
             )
             errors = {v.name: self.replay_errors(v) for v in known}
             seen = self.positions.reshape(-1, len(self.joints))
@@ -239,9 +238,9 @@ def _off(error: float, span: float, unit: str) -> str:
 def compare(
     robot: Parts, result: Solution, recording: int = 0, problem: Problem | None = None, replays: bool = True
 ) -> RobotComparison:
-    """Compare as ``Robot.compare``; without ``replays`` only torques."""
+    """Compare versions of a robot's file as ``Robot.compare``; without ``replays``, only torques."""
     if not 0 <= recording < len(result.trajectories):
-        raise ProblemError(f"result {result.problem!r} has no recording number {shown(recording)}; count from 0 on")
+        raise ProblemError(f"result {result.problem!r} has no recording number {shown(recording)}; numbers start at 0")
     trajectory, robot = result.trajectories[recording], replace(robot, inertias={}, settings={})
     log = Along.of(robot, result, trajectory)
     content, *_ = rewritten(robot, from_result(robot, result))
@@ -306,7 +305,7 @@ def _lacking(new: Parts, result: Solution) -> dict[str, dict[str, float]]:
 
 @dataclass(frozen=True, eq=False)
 class Along:
-    """Motion and inputs of a recording from a result, for n joints of a robot at N steps."""
+    """Motion and inputs of a recording, read from a result: n joints of a robot at N steps."""
 
     joints: tuple[str, ...]
     driven: tuple[str, ...]
@@ -324,7 +323,7 @@ class Along:
 
     @property
     def starts(self) -> Integers:
-        """First steps of consecutive windows, without windows of incomplete data."""
+        """First step of each of consecutive windows; windows with incomplete data are skipped."""
         size, known = self.size, np.all(np.isfinite(self.drive), axis=1).tolist()
         whole = np.array([k for k in range(0, len(known) - size, size) if all(known[k : k + size])], dtype=np.int64)
         kept = np.unique(np.linspace(0, len(whole) - 1, min(_MOST, len(whole))).astype(int))
@@ -341,7 +340,7 @@ class Along:
         mechanism, drive = result.mechanism, trajectory.drive
         if mechanism is None or drive is None:
             raise ProblemError(
-                f"the results of {result.problem!r} are of an earlier version without efforts; solve the problem again"
+                f"an earlier version wrote the results of {result.problem!r} without efforts; solve the problem again"
             )
         if drive.shape[1] != len(mechanism.motors):
             raise ProblemError(
@@ -363,7 +362,7 @@ class Along:
         return Along(tuple(labels), driven, result.step, trajectory.t, positions, rates, does, seen)
 
     def torques(self, robot: Parts, cutoff: float | None) -> MotorEfforts:
-        """Inverse dynamics of a version; unmeasured positions are replaced by estimated ones.
+        """Inverse dynamics with one version of the file; unmeasured positions are replaced by estimated ones.
 
         Splines through positions and impulses of the steps are as fine as the log: differences over steps, and means of
         efforts over them, would be off by their own.

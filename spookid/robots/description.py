@@ -22,7 +22,7 @@ Kind = Literal["fixed", "free", "hinge", "slide", "cylindrical", "universal", "p
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """Pose of a frame in another one."""
+    """Pose of one frame relative to another."""
 
     at: Array
     """Its origin, (3,) [m]."""
@@ -41,7 +41,7 @@ class Placement:
 
     @staticmethod
     def along(axis: Array, at: Array | None = None) -> Placement:
-        """Frame whose x axis is a given unit vector (3,), with a reproducible perpendicular y axis."""
+        """Frame whose x axis has a given direction (3,), and whose perpendicular y axis is chosen reproducibly."""
         least = np.eye(3)[np.argmin(np.abs(axis))]
         y = np.cross(axis, least)
         y /= np.linalg.norm(y)
@@ -53,7 +53,7 @@ class Placement:
 
     @property
     def inverse(self) -> Placement:
-        """Inverse pose: the other frame in this one."""
+        """Inverse pose: the second frame relative to the first."""
         return Placement(-self.axes.T @ self.at, self.axes.T)
 
     def turned(self, angle: float) -> Placement:
@@ -79,7 +79,7 @@ class Inertial:
         return Inertial(0.0, np.zeros(3), np.zeros((3, 3)))
 
     def seen_from(self, own: Placement) -> Inertial:
-        """Convert to the frame in which ``own`` is the pose of its present frame."""
+        """Convert to a frame in which the present frame has the pose ``own``."""
         return Inertial(self.mass, own.at + own.axes @ self.center, own.axes @ self.inertia @ own.axes.T)
 
     def __add__(self, other: Inertial) -> Inertial:
@@ -101,7 +101,7 @@ class Inertial:
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """A rigid part with a frame of its own."""
+    """Rigid link of a robot with its own frame."""
 
     name: str
     place: str
@@ -112,7 +112,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a coordinate and its drive in the file; infinite where the file has none."""
+    """Limits of a joint coordinate and its drive from the robot's file; infinite if the file has none."""
 
     lower: float = -np.inf
     """[rad or m]."""
@@ -125,7 +125,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Freedom:
-    """One joint coordinate of the file."""
+    """One joint coordinate in the robot's file."""
 
     name: str
     """Of the file's joint."""
@@ -145,7 +145,7 @@ class Freedom:
 
 @dataclass(frozen=True, eq=False)
 class Connection:
-    """Connection of a link to its parent; x is the axis of its frames."""
+    """Joint that connects a link to its parent; x is the axis of its frames."""
 
     name: str
     kind: Kind
@@ -160,14 +160,14 @@ class Connection:
     """One a coordinate, in the order of the joint's; of a ball one for all three."""
 
     def locked(self, position: float) -> Connection:
-        """Connection fixed at ``position`` of its only coordinate, of a hinge or a slider."""
+        """Connection of a hinge or slider that is fixed at ``position`` of its coordinate."""
         moved = self.inner.turned(position) if self.kind == "hinge" else self.inner.moved(position)
         return replace(self, kind="fixed", inner=moved, freedoms=())
 
 
 @dataclass(frozen=True)
 class Tie:
-    """A coordinate coupled to another one: b = ratio a + offset."""
+    """Coupling of one coordinate to another: b = ratio a + offset (mimic joint)."""
 
     name: str
     leader: str
@@ -181,7 +181,7 @@ class Tie:
 
 @dataclass(frozen=True)
 class Actuator:
-    """A motor of the file: an effort along a coordinate, proportional to its control."""
+    """Motor in the robot's file: an effort along a coordinate, proportional to its control input."""
 
     name: str
     joint: str
@@ -192,7 +192,7 @@ class Actuator:
 
 @dataclass(frozen=True, eq=False)
 class FileServo:
-    """A servo of the file: an effort along a coordinate, k_p (u − q) − k_d s, or k_p (u − s) of a velocity."""
+    """Servo in the robot's file with effort k_p (u − q) − k_d s along a coordinate, or k_p (u − s) for velocities."""
 
     name: str
     joint: str
@@ -205,11 +205,13 @@ class FileServo:
     """Largest effort [N m or N]; infinite without one."""
     delay: float
     """[s]."""
+    lag: float = 0.0
+    """Time constant of the first-order lag of commands [s]."""
 
 
 @dataclass(frozen=True, eq=False)
 class Loop:
-    """Constraint that closes a loop: two frames have the same origin, for ``"fixed"`` also the same axes."""
+    """Constraint that closes a kinematic loop: two frames share the origin, for ``"fixed"`` also the axes."""
 
     name: str
     kind: Literal["ball", "fixed"]
@@ -221,7 +223,7 @@ class Loop:
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """Tree of links and loop constraints of a robot's file."""
+    """Tree of links and loop constraints, read from a robot's file."""
 
     name: str
     root: str
@@ -256,7 +258,7 @@ Format = Literal["URDF", "MJCF"]
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """An XML file, with the positions of its elements."""
+    """XML source of a robot's file with the positions of its elements."""
 
     document: Document
     format: Format
@@ -272,7 +274,7 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Links that form one body, named after the link that carries the others, in whose frame all frames are given."""
+    """Links that form one body, named after the link that carries the others; frames are given in that link."""
 
     name: str
     place: str
@@ -283,7 +285,7 @@ class Group:
     """Links that could move against the first, were no joint held."""
 
     def inertial(self, description: Description) -> Inertial:
-        """Combined inertial of all links of the group, in its frame."""
+        """Combined mass, centre of mass and inertia of all links in the group, in the group's frame."""
         total = Inertial.none()
         for name, own in self.members.items():
             inertial = description.links[name].inertial
@@ -294,7 +296,7 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Grouped:
-    """The bodies of a description and the connections between them."""
+    """Bodies of a robot's description, and the connections between them."""
 
     groups: Mapping[str, Group]
     """By the name of each of their links, in the order of the file."""
@@ -303,11 +305,11 @@ class Grouped:
 
     @property
     def bodies(self) -> list[Group]:
-        """Bodies, each once, without the ground."""
+        """Bodies of the robot, each once, without the ground."""
         return [group for name, group in self.groups.items() if name == group.name and not group.ground]
 
     def frame(self, link: str, own: Placement) -> tuple[Group, Placement]:
-        """Body and pose of a frame that is given on a link."""
+        """Body and pose on this body of a frame that is given on a link."""
         group = self.groups[link]
         return group, group.members[link] @ own
 
@@ -355,7 +357,7 @@ def grouped(description: Description, held: Mapping[str, float], free: bool, mer
 
 
 def idle(description: Description) -> list[str]:
-    """Hinges and sliders without effect: they move no mass, and neither close a loop nor drive another joint."""
+    """Hinges and sliders that move no mass, and neither close a loop nor drive another joint."""
     used = {link for loop in description.loops for link in loop.links}
     used |= {name for name, link in description.links.items() if link.inertial is not None}
     found: list[str] = []
@@ -373,8 +375,8 @@ def _check_held(description: Description, held: Mapping[str, float]) -> None:
     for name, position in held.items():
         if name not in single:
             known = ", ".join(sorted(single)) or "none"
-            raise ProblemError(f"robot {description.name!r} has no hinge or slider {name!r} to hold; it has {known}")
+            raise ProblemError(f"robot {description.name!r} has no hinge or slider {name!r} to fix, only {known}")
         if isinstance(position, bool) or not isinstance(position, (int, float)):
             raise ProblemError(
-                f"robot {description.name!r}: {name!r} is to be fixed at {shown(position)}; give a number"
+                f"robot {description.name!r}: joint {name!r} cannot be fixed at {shown(position)}; give a number"
             )

@@ -1,25 +1,33 @@
 """What was found of a robot, in the words of its file: inertias of bodies, and what acts at joints;
-and whether a result is of that robot: the same bodies, of the same links, on the same joints."""
+and whether a result is of that robot: the same bodies, of the same links, on the same joints;
+and inverse dynamics of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from typing import Any
 
 import casadi as ca
 import numpy as np
 
+from spookid.assembly.problem import Problem
+from spookid.data.recording import Recording
+from spookid.data.sensors import JointPosition
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.mechanics.body import Body
 from spookid.mechanics.inertia import ENTRIES, PRINTED, impossible
 from spookid.mechanics.joints import Joint
-from spookid.parameter import is_constant, parameters_in
+from spookid.mechanics.motor import Motor
+from spookid.parameter import is_constant, number, parameters_in
 from spookid.results.result import Derived, Solution
 from spookid.results.values import JointOutline, Mechanism
 from spookid.robots.description import Connection, Group, Inertial
 from spookid.robots.parts import Parts
+from spookid.studies.motor_efforts import MotorEfforts, inverse_dynamics
+from spookid.studies.simulation_start import values_of
 from spookid.tables.table import number as written
 
 _CENTER = ("c_x", "c_y", "c_z")
@@ -29,7 +37,7 @@ AT_JOINTS = ("viscous", "coulomb", "armature", "stiffness", "rest")
 
 @dataclass(frozen=True, eq=False)
 class Identified:
-    """Identified inertials and joint coefficients of a robot."""
+    """Identified masses, inertias and joint coefficients of a robot."""
 
     bodies: dict[str, dict[str, float]]
     """Mass, centre of mass and inertia about it of bodies, or some of these."""
@@ -40,11 +48,11 @@ class Identified:
 
     @property
     def derived(self) -> dict[str, Derived]:
-        """Quantities of bodies and joints with standard errors, by name."""
+        """Quantities of bodies and joints by name, with standard errors."""
         return {} if self.result is None else {**self.result.physical, **self.result.joints}
 
     def covariance(self) -> Array:
-        """Covariance of ``derived``, (n, n): correlations by the delta method, times standard errors."""
+        """Covariance matrix of ``derived``, (n, n): correlations by the delta method, times standard errors."""
         rows = list(self.derived.values())
         if self.result is None or not rows:
             return np.zeros((0, 0))
@@ -59,7 +67,7 @@ class Identified:
 
 
 def from_result(robot: Parts, result: Solution) -> Identified:
-    """Identified values of a robot from a result."""
+    """Identified values of a robot's bodies and joints, read from a result."""
     bodies: dict[str, dict[str, float]] = {}
     joints: dict[str, dict[str, float]] = {}
     for place, values, known in ((bodies, result.physical, robot.bodies), (joints, result.joints, robot.freedoms)):
@@ -72,31 +80,31 @@ def from_result(robot: Parts, result: Solution) -> Identified:
         own = list(dict.fromkeys(one.body for one in found.derived.values()))
         raise ProblemError(
             f"the results of {result.problem!r} and robot {robot.name!r} have no names in common: the results have "
-            f"{', '.join(own) or 'no bodies or joints'}, the robot {', '.join([*robot.bodies, *robot.freedoms])}; name "
-            "bodies and joints as in the robot's file"
+            f"{', '.join(own) or 'no bodies or joints'}, the robot has {', '.join([*robot.bodies, *robot.freedoms])}; "
+            "name bodies and joints as in the robot's file"
         )
     check_same(robot, result)
     return found
 
 
 def from_values(robot: Parts, values: Mapping[str, float]) -> Identified:
-    """Values of a robot's bodies and joints for given values of their Parameters, by name."""
+    """Values of a robot's bodies and joints, computed from Parameter values by name."""
     formulas = [e for body in robot.bodies.values() for e in body.expressions()]
     formulas += [e for joint in robot.joints.values() for e in joint.expressions()]
     names = [p.name for p in parameters_in(formulas, f"{robot!r}")]
     for name in values:
         if name not in names:
-            raise ProblemError(f"robot {robot.name!r} has no Parameter {name!r}; it has {', '.join(names) or 'none'}")
+            raise ProblemError(f"robot {robot.name!r} has no Parameter {name!r}, only {', '.join(names) or 'none'}")
     for name in names:
         if name not in values:
-            raise ProblemError(f"robot {robot.name!r} has a Parameter {name!r} without a value; add it")
+            raise ProblemError(f"robot {robot.name!r} has a Parameter {name!r} without a value; add the value")
     return at_values(list(robot.bodies.values()), list(robot.joints.values()), [values])[0]
 
 
 def at_values(
     bodies: Sequence[Body], joints: Sequence[Joint], values: Sequence[Mapping[str, float]]
 ) -> list[Identified]:
-    """Values of bodies and joints for each of several sets of Parameter values, by name."""
+    """Values of bodies and joints, by name, for each of several sets of Parameter values."""
     formulas: list[tuple[str, str, ca.SX]] = []
     for body in bodies:
         quantities = () if body.distribution is None else body.distribution.quantities
@@ -117,7 +125,7 @@ def at_values(
 
 
 def shared(robot: Parts, group: Group, found: Mapping[str, float]) -> dict[str, Inertial | None]:
-    """Distribute the identified inertial of a body over its links: the heaviest link takes the difference, or all of it
+    """Distribute the identified inertial of a body over its links: the heaviest link gets the difference, or all of it
     if the rest is not physical; massless links get None."""
     whole = _whole(group.inertial(robot.description), found)
     own = {name: robot.description.links[name].inertial for name in group.members}
@@ -150,8 +158,8 @@ _CLOSE = 1e-4
 
 
 def check_same(robot: Parts, result: Solution) -> None:
-    """Refuse a result of another mechanism than the robot. Additional bodies and joints of the problem are allowed."""
-    mechanism, where = result.mechanism, f"in the results of {result.problem!r}"
+    """Refuse a result that belongs to another mechanism. Additional bodies and joints of the problem are allowed."""
+    mechanism, where = result.mechanism, repr(result.problem)
     if mechanism is None:
         return
     _check_moving(robot, mechanism, where)
@@ -161,8 +169,8 @@ def check_same(robot: Parts, result: Solution) -> None:
         own = joints.get(connection.name)
         if own is not None and (difference := _difference(robot, connection, own, mechanism)):
             raise ProblemError(
-                f"joint {own.name!r} of robot {robot.name!r} {difference} {where}; give the file of the robot that was "
-                "fitted"
+                f"joint {own.name!r} of robot {robot.name!r} {difference} in the results of {where}; give the file of "
+                "the robot that was fitted"
             )
 
 
@@ -172,21 +180,21 @@ def _check_moving(robot: Parts, mechanism: Mechanism, where: str) -> None:
     for name in robot.joints:
         if name not in moving:
             raise ProblemError(
-                f"joint {name!r} of robot {robot.name!r} is fixed {where}; read the robot as the problem does: "
-                f"with held={{{name!r}: ...}}, or --hold {name}=..."
+                f"joint {name!r} of robot {robot.name!r} is fixed in the results of {where}; read the robot as the "
+                f"problem does: with held={{{name!r}: ...}}, or --hold {name}=..."
             )
     for name in robot.still:
         if name in moving:
             raise ProblemError(
-                f"joint {name!r} of robot {robot.name!r} is fixed but moves {where}; read the robot as the problem "
-                f"does: without {name!r} in held=, or without --hold {name}=..."
+                f"joint {name!r} of robot {robot.name!r} is fixed but moves in the results of {where}; read the robot "
+                f"as the problem does: without {name!r} in held=, or without --hold {name}=..."
             )
     known = mechanism.robot.held if mechanism.robot else {}
     for name, at in robot.held.items():
         if abs(known.get(name, at) - at) > _CLOSE:
             raise ProblemError(
-                f"joint {name!r} of robot {robot.name!r} is fixed at {at:g}, but at {known[name]:g} {where}; read the "
-                f"robot as the problem does: with held={{{name!r}: {known[name]:g}}}, or --hold {name}={known[name]:g}"
+                f"joint {name!r} of robot {robot.name!r} is fixed at {at:g}, but at {known[name]:g} in the results of "
+                f"{where}; give held={{{name!r}: {known[name]:g}}}, or --hold {name}={known[name]:g}"
             )
 
 
@@ -196,11 +204,13 @@ def _check_bodies(robot: Parts, mechanism: Mechanism, where: str) -> None:
     remedy = "read the robot as the problem does: with free=, merge= and held= as there"
     for name, body in robot.bodies.items():
         if known.get(name) is not body.free:
-            raise ProblemError(f"body {name!r} of robot {robot.name!r} is not the same {where}; {remedy}")
+            raise ProblemError(f"body {name!r} of robot {robot.name!r} differs in the results of {where}; {remedy}")
     for name in known:
         if name in robot.description.links and name not in robot.bodies:
             group = robot.grouped.groups[name].name
-            what = f"{name!r} is a body of its own {where}, and part of {group!r} in robot {robot.name!r}"
+            what = (
+                f"{name!r} is a separate body in the results of {where}, but part of {group!r} in robot {robot.name!r}"
+            )
             raise ProblemError(f"{what}; {remedy}")
 
 
@@ -218,7 +228,7 @@ def _difference(robot: Parts, connection: Connection, own: JointOutline, mechani
         center = np.zeros(3) if group.ground else _center(mechanism, name, group.inertial(robot.description).center)
         off = float(np.linalg.norm(np.array(at) + center - place.at))
         if off > _CLOSE:
-            return f"is {written(off, 3)} m away from its place on {name!r}"
+            return f"is {written(off, 3)} m away from its place on body {name!r}"
         turns.append(place.axes)
     if np.abs(turns[0][:, 0] - own.axis).max() > _CLOSE:
         return "has another axis than"
@@ -233,3 +243,41 @@ def _center(mechanism: Mechanism, name: str, otherwise: Array) -> Array:
         ({q.name: q.value for q in body.quantities} for body in mechanism.bodies if body.name == name), {}
     )
     return np.array([found.get(f"c_{axis}", otherwise[i]) for i, axis in enumerate("xyz")])
+
+
+def efforts_along(
+    robot: Parts,
+    recording: Recording,
+    positions: Mapping[str, str],
+    efforts: Mapping[str, str],
+    *,
+    cutoff: float | None = None,
+) -> MotorEfforts:
+    """Inverse dynamics of a robot for a recording, with the recorded efforts."""
+    motors = [Motor(robot.joints[label], name, measured=True, hold="linear") for label, name in efforts.items()]
+    sensors = [JointPosition(robot.joints[label], name) for label, name in positions.items()]
+    problem = Problem(robot.name, robot.model(motors=motors), [recording], sensors, place=robot.name)
+    return inverse_dynamics(problem, cutoff=cutoff)
+
+
+def efforts_as_fitted(robot: Parts, problem: Problem, result: Solution, name: str) -> MotorEfforts:
+    """Inverse dynamics of a version of a robot for a recording of a problem, as ``problem.inverse_dynamics``: with the
+    problem's sensors and motors and the estimates of a result; raises ProblemError likewise."""
+    recording = next((one for one in problem.recordings if one.name == name), None)
+    if recording is None:
+        raise ProblemError(f"{problem.what} has no recording {name!r} any more; solve it again")
+    initial = problem.parameter_set.updated(problem.initial, values_of(problem, result))
+    values, joints = problem.with_(initial=initial).guess_on(name), robot.joints
+    motors, sensors = list[Motor](), list[JointPosition]()
+    for m in (m for m in problem.model.motors if m.joint.name in joints):
+        how = {"gain": m.unit_effort, "offset": m.offset, "delay": m.delay, "lag": m.lag}
+        own: dict[str, Any] = {key: number(part, values) for key, part in how.items()}
+        own |= {"coordinate": m.coordinate, "hold": m.hold, "measured": True}
+        motors.append(Motor(joints[m.joint.name], m.signal, **own))
+    for c in problem.channels:
+        if isinstance(c.sensor, JointPosition) and c.sensor.joint.name in joints:
+            how = {"scale": c.scale, "offset": c.offset, "delay": c.delay}
+            own = {key: number(part, values) for key, part in how.items()}
+            sensors.append(JointPosition(joints[c.sensor.joint.name], c.signal, coordinate=c.sensor.coordinate, **own))
+    model = robot.model(motors=motors)
+    return inverse_dynamics(Problem(robot.name, model, [recording], sensors, cutoff=problem.cutoff, place=robot.name))

@@ -1,4 +1,4 @@
-"""Logs of robots: which column is which coordinate, how a problem file reads it, and inverse dynamics along it."""
+"""Logs of robots: which column is which coordinate, and how a problem file reads it."""
 
 from __future__ import annotations
 
@@ -7,28 +7,33 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from inspect import signature
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from spookid.assembly.problem import Problem
-from spookid.data.logs.columns import is_unit, short_listing, to_si, whole
+from spookid.data.logs.columns import (
+    TIMES,
+    Clock,
+    Options,
+    is_unit,
+    parts,
+    short_listing,
+    time_in,
+    to_si,
+    tokens,
+    whole,
+)
 from spookid.data.logs.lines import names_of
 from spookid.data.logs.tables import read_npz
 from spookid.data.logs.text import decoded
-from spookid.data.reading import method_for
+from spookid.data.reading import Readable, method_for
 from spookid.data.recording import Recording
-from spookid.data.sensors import JointPosition
 from spookid.errors import ProblemError
 from spookid.files import unreadable
-from spookid.mechanics.motor import Motor
-from spookid.parameter import number
-from spookid.results.result import Solution
-from spookid.robots.parts import Parts
-from spookid.studies.motor_efforts import MotorEfforts, inverse_dynamics
-from spookid.studies.simulation_start import values_of
 from spookid.tables.table import quantity
 
 _SLOWEST = 0.2
@@ -54,22 +59,21 @@ class Log:
 
     @property
     def named_units(self) -> dict[str, str]:
-        """Units in column names that are not SI and were not given by the user."""
+        """Units that column names contain, are not SI, and were not given by the user."""
         named = {column: unit for column in self.columns if column not in self.units for unit in _unit_in(column)[1:]}
         return {column: unit for column, unit in named.items() if is_unit(unit) and not _is_si(unit)}
 
     @cached_property
     def time(self) -> str:
-        """Name of its column of times, or of a substitute.
+        """Name of the column of times in the log, or of a substitute.
 
         Raises:
             ProblemError: if no column has times, and no rate is given.
         """
         if not self.has_times or self.rate is not None:
             return "time" if self.rate is None else "t"
-        named = [column for column in self.columns if [_MEANS.get(word) for word in _tokens(column)[:1]] == ["time"]]
-        if named:
-            return named[0]
+        if (named := time_in(self.columns)) in self.columns:
+            return named
         first = self.columns[0]
         if _nameless(first) and not self._counts_rows(first):
             return first  # the index of a data frame, in seconds
@@ -91,10 +95,12 @@ class Log:
     def matched(
         self, labels: list[str], actuators: Mapping[str, str], servos: Mapping[str, str] = MappingProxyType({})
     ) -> Matched:
-        """Assign its columns to the coordinates and actuators of a robot; see ``match``."""
+        """Assign the log's columns to the coordinates and actuators of a robot; see ``match``."""
         columns = [self.time, *(column for column in self.columns if column != self.time)]
         found = match(columns, labels, actuators, servos, self.time)
-        if rest := next((name for name in found.unused if _tokens(name)[-1:] and _tokens(name)[-1] in _REMAINDERS), ""):
+        apart = (name for name in found.unused if tokens(name)[-1:] and tokens(name)[-1] in _REMAINDERS)
+        whose = tokens(found.time)[:-1]
+        if rest := next((name for name in apart if not whose or tokens(name)[:-1] == whose), ""):
             raise ProblemError(
                 f"{self.path} has its times in two columns, {found.time!r} and {rest!r}; write both into one, in "
                 f"seconds: {found.time} + 1e-9 {rest}"
@@ -113,7 +119,7 @@ class Log:
         return Recording.from_file(self.path, signals=chosen, units=self._units([time, *chosen]), **options)
 
     def call(self, matched: Matched) -> str:
-        """Code that reads the log in the problem file, as ``LOG`` and ``signals``."""
+        """Python code that reads the log in the problem file, as ``LOG`` and ``signals``."""
         time = f"time={json.dumps(matched.time)}, " if self.has_times else ""
         time = time if self.rate is None else f"rate={self.rate!r}, "
         time += f"topics={json.dumps(list(self.topics))}, " if self.topics else ""
@@ -128,6 +134,21 @@ class Log:
         return {name: unit for name, unit in self.units.items() if name in read or name not in there}
 
 
+@dataclass(frozen=True)
+class _Seen(Readable):
+    """What a file has."""
+
+    time: str
+    """The column or array of times."""
+    signals: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @classmethod
+    def _of(cls, clocks: list[Clock], options: Options, closed_loop: bool | None) -> Self:
+        _, signals, _, notes = parts(clocks, options)
+        return cls(clocks[0].time, tuple(signals), notes)
+
+
 def opened(
     path: Path, units: Mapping[str, str] | None = None, topics: Sequence[str] = (), rate: float | None = None
 ) -> Log:
@@ -135,11 +156,16 @@ def opened(
     said, method = dict(units or {}), method_for(path)
     if rate is not None and method != "from_csv":
         raise ProblemError(f"{path}: --rate is of text without a column of times; leave it out")
-    if method not in ("from_csv", "from_npz"):
+    timed = "time" in signature(getattr(Recording, method or "from_file")).parameters
+    if not timed:
         read = Recording.from_file(path, units=said, **_chosen(topics))
         return Log(path, tuple(read.signals), False, said, tuple(topics), read.notes)
     if topics:
         raise ProblemError(f"{path} has columns and no topics; leave --topics out")
+    if method not in ("from_csv", "from_npz"):
+        seen = _Seen.from_file(path, time="", units=said)
+        time = seen.time if method == "from_parquet" else re.split(r"[./]", seen.time)[-1]
+        return Log(path, (time, *seen.signals), True, said, notes=seen.notes)
     try:
         columns = names_of(path, decoded(path)[0]) if method == "from_csv" else list(read_npz(path, lambda _: False))
     except ProblemError:
@@ -161,7 +187,7 @@ def recording_of(
     without: Collection[str] = frozenset(),
     told: Callable[[str], None] = lambda _: None,
 ) -> Recording:
-    """The signals of the problem's sensors and motors; those that it can do ``without`` are 0 if they are not there."""
+    """Signals of the problem's sensors and motors from a log; missing signals in ``without`` are set to 0."""
     wanted = list(dict.fromkeys([*(c.signal for c in problem.channels), *problem.model.signals]))
     signals = [name for name in wanted if name in log.columns or name not in without]
     missing = [name for name in signals if name not in log.columns]
@@ -186,27 +212,28 @@ def _chosen(topics: Sequence[str]) -> dict[str, list[str]]:
 
 
 def notices(recording: Recording, time: str) -> tuple[str, ...]:
-    """Return notes on reading the log, and a question if its times are probably not in seconds."""
+    """Return notes about the log, and a question if its times are probably not in seconds."""
     apart = float(np.median(np.diff(recording.t)))
     if apart < _SLOWEST:
         return recording.notes
     unit = next((unit for unit, size in (("ms", 1e-3), ("us", 1e-6)) if apart * size < _SLOWEST), "ns")
     return (
         *recording.notes,
-        f"samples are {quantity(apart, 's')} apart, too far for the motion of a robot: is {time!r} in {unit}? Then "
-        f"give --units {time}={unit}",
+        f"samples are {quantity(apart, 's')} apart, too far for the motion of a robot: is column {time!r} in {unit}? "
+        f"Then give --units {time}={unit}",
     )
 
 
 _WORDS = {
-    "time": "t time timestamp stamp sec secs seconds",
+    "time": " ".join(TIMES),
     "position": "q pos position positions angle theta phi",
     "rate": "qd dq qdot v vel velocity velocities speed rate omega",
     "acceleration": "qdd ddq acc acceleration",
     "torque": "tau torque torques effort efforts force",
     "current": "i cur current currents amps",
     "voltage": "u volt voltage voltages",
-    "command": "desired des command commanded cmd ref reference target goal setpoint sp",
+    "command": "desired des command commanded cmd ref reference target goal setpoint sp action",
+    "enable": "enable enabled",
 }
 _MEANS = {word: kind for kind, words in _WORDS.items() for word in words.split()}
 _OF_UNITS = {
@@ -221,7 +248,7 @@ _UNIT = re.compile(r"(.*\w)\s*(?:[\[(]\s*([^\[\]()]*[^\W\d][^\[\]()]*|°)\s*[\])
 """A name with its unit at the end, in brackets or as recorders abbreviate it."""
 _REMAINDERS = ("nsec", "nsecs", "nanosec", "nanosecs", "nanoseconds", "usec", "usecs")
 """Last words of columns that hold the fraction of a second."""
-_NO_KIND = re.compile("joints?|axis|motor|meas(ured)?|act(ual)?|raw|states?|m|rad")
+_NO_KIND = re.compile("joints?|axis|motor|meas(ured)?|act(ual)?|raw|states?|observation|feedback|m|rad")
 """Words that say nothing of the kind."""
 EFFORTS = ("torque", "current", "voltage", "control")
 """What drives a joint, what says most first; a control is that of an actuator of the robot's file."""
@@ -230,7 +257,7 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Matched:
-    """Columns of a log, assigned to the labels of a robot's coordinates."""
+    """Assignment of the columns of a log to the coordinates of a robot."""
 
     time: str
     positions: Mapping[str, str]
@@ -242,17 +269,29 @@ class Matched:
     commands: Mapping[str, str] = field(default_factory=dict)
     """Of servos, whose effort is in no column."""
 
+    @classmethod
+    def of(cls, time: str, found: Mapping[str, Mapping[str, str]], unused: Mapping[str, str]) -> Matched:
+        """Columns by kind and label, of which the kind of effort that most joints have is taken."""
+        effort = max(EFFORTS, key=lambda kind: len(found.get(kind, {})))  # the first of those that are as many
+        beside = {kind: found.get(kind, {}) for kind in EFFORTS if kind != effort}
+        others = {column: f"a {kind} beside a {effort}" for kind, own in beside.items() for column in own.values()}
+        efforts, commands = found.get(effort, {}), found.get("command", {})
+        others |= {column: "a command" for label, column in commands.items() if label in efforts}
+        commands = {label: column for label, column in commands.items() if label not in efforts}
+        known = {**unused, **others}
+        return cls(time, found.get("position", {}), efforts, effort if efforts else "", known, commands)
+
     @property
     def signals(self) -> list[str]:
-        """Columns that are used, except times."""
+        """Names of all columns that are used, except times."""
         return [*self.positions.values(), *self.efforts.values(), *self.commands.values()]
 
     def without(self, labels: Iterable[str]) -> Matched:
-        """Remove columns that drive fixed joints."""
+        """Remove the columns that drive fixed joints."""
         held, unused = set(labels), dict(self.unused)
         for name, column in {**self.commands, **self.efforts}.items():
             if name in held:
-                unused[column] = f"drives {name}, but no column has its position"
+                unused[column] = f"column drives joint {name}, whose position is in no column"
         efforts, commands = (
             {name: column for name, column in own.items() if name not in held} for own in (self.efforts, self.commands)
         )
@@ -266,14 +305,15 @@ def match(
     servos: Mapping[str, str] = _NONE,
     time: str | None = None,
 ) -> Matched:
-    """Assign columns of a log to coordinates: by the name of a joint, with or without ``joint``; otherwise by a number
-    at the end that counts joints in their order, from 0 if a column has number 0."""
+    """Assign columns of a log to coordinates, by the name of a joint, with or without ``joint``; otherwise by a number
+    at the end, which counts joints in their order, from 0 if a column has number 0."""
     if time is None:
-        time = next((c for c in columns if [_MEANS.get(word) for word in _tokens(c)[:1]] == ["time"]), columns[0])
+        time = time_in(columns)
+        time = time if time in columns else columns[0]
     found: dict[str, dict[str, str]] = {}
     unused: dict[str, str] = {}
     others = [column for column in columns if column != time]
-    first = 0 if any(_tokens(column)[-1:] == ["0"] for column in others) else 1
+    first = 0 if any(tokens(column)[-1:] == ["0"] for column in others) else 1
     for column in others:
         if _nameless(column):
             unused["a column without a name"] = "not known"
@@ -288,14 +328,7 @@ def match(
             found.setdefault(kind, {})[label] = column
         else:
             unused[column] = f"a {kind}" if kind else "not known"
-    effort = max(EFFORTS, key=lambda kind: len(found.get(kind, {})))  # the first of those that are as many
-    for kind in EFFORTS:
-        if kind != effort:
-            unused |= dict.fromkeys(found.get(kind, {}).values(), f"a {kind} beside a {effort}")
-    efforts, commands = found.get(effort, {}), found.get("command", {})
-    unused |= {column: "a command" for label, column in commands.items() if label in efforts}
-    commands = {label: column for label, column in commands.items() if label not in efforts}
-    return Matched(time, found.get("position", {}), efforts, effort if efforts else "", unused, commands)
+    return Matched.of(time, found, unused)
 
 
 def _nameless(column: str) -> bool:
@@ -306,11 +339,13 @@ def _nameless(column: str) -> bool:
 def _read(column: str, labels: Sequence[str], first: int) -> tuple[str, str]:
     """Kind of a column, and whose it is; empty where its name does not tell."""
     name, *unit = _unit_in(column)
-    words = _tokens(name)
+    words = tokens(name)
     whose, rest = _named(words, labels)
     if not whose and words and words[-1].isdigit():
         place = int(words[-1]) - first
         whose, rest = labels[place] if 0 <= place < len(labels) else "", words[:-1]
+    elif not whose and len(labels) == 1 and {*words} & {*_MEANS} and all(map(_says_no_name, words)):
+        whose = labels[0]
     kinds = {_MEANS[word] for word in rest if word in _MEANS}
     if "command" in kinds:
         return "command", whose
@@ -324,19 +359,21 @@ def _named(words: list[str], labels: Iterable[str]) -> tuple[str, list[str]]:
     """The coordinate whose name stands in the words, the longest, and what is left of them."""
     best, rest, length = "", words, 0
     for label in labels:
-        whole = _tokens(label)
+        whole = tokens(label)
         for name in (whole, [word for word in whole if word != "joint"]):
             size = len(name)
             for i in range(len(words) - size + 1):
                 others = words[:i] + words[i + size :]
                 # A letter is a name among words of kinds, and a number alone.
-                alone = not others or (
-                    not name[0].isdigit() and all(w in _MEANS or _NO_KIND.fullmatch(w) for w in others)
-                )
+                alone = not others or (not name[0].isdigit() and all(map(_says_no_name, others)))
                 telling = alone or (len("".join(name)) > 1 and not name[0].isdigit())
                 if size > length and words[i : i + size] == name and telling:
                     best, rest, length = label, others, size
     return best, rest
+
+
+def _says_no_name(word: str) -> bool:
+    return word in _MEANS or _NO_KIND.fullmatch(word) is not None
 
 
 def _unit_in(column: str) -> list[str]:
@@ -350,47 +387,3 @@ def _is_si(unit: str) -> bool:
         return bool(to_si(np.ones(1), unit, "")[0] == 1.0)
     except ProblemError:  # one of which nobody can say what it is: it is asked for when the log is read
         return False
-
-
-def _tokens(text: str) -> list[str]:
-    """Words and numbers of a name, in small letters; ``q1`` is two of them."""
-    apart = re.sub(r"([a-z])([A-Z])", r"\1 \2", text)
-    return re.findall(r"[a-z]+|\d+", apart.lower())
-
-
-def efforts_along(
-    robot: Parts,
-    recording: Recording,
-    positions: Mapping[str, str],
-    efforts: Mapping[str, str],
-    *,
-    cutoff: float | None = None,
-) -> MotorEfforts:
-    """Inverse dynamics of a robot for a recording, with the recorded efforts."""
-    motors = [Motor(robot.joints[label], name, measured=True, hold="linear") for label, name in efforts.items()]
-    sensors = [JointPosition(robot.joints[label], name) for label, name in positions.items()]
-    problem = Problem(robot.name, robot.model(motors=motors), [recording], sensors, place=robot.name)
-    return inverse_dynamics(problem, cutoff=cutoff)
-
-
-def efforts_as_fitted(robot: Parts, problem: Problem, result: Solution, name: str) -> MotorEfforts:
-    """Inverse dynamics of a version of a robot for a recording of a problem, as ``problem.inverse_dynamics``: with the
-    problem's sensors and motors and the estimates of a result; raises ProblemError likewise."""
-    recording = next((one for one in problem.recordings if one.name == name), None)
-    if recording is None:
-        raise ProblemError(f"{problem.what} has no recording {name!r} any more; solve it again")
-    initial = problem.parameter_set.updated(problem.initial, values_of(problem, result))
-    values, joints = problem.with_(initial=initial).guess_on(name), robot.joints
-    motors, sensors = list[Motor](), list[JointPosition]()
-    for m in (m for m in problem.model.motors if m.joint.name in joints):
-        how = {"gain": m.unit_effort, "offset": m.offset, "delay": m.delay, "lag": m.lag}
-        own: dict[str, Any] = {key: number(part, values) for key, part in how.items()}
-        own |= {"coordinate": m.coordinate, "hold": m.hold, "measured": True}
-        motors.append(Motor(joints[m.joint.name], m.signal, **own))
-    for c in problem.channels:
-        if isinstance(c.sensor, JointPosition) and c.sensor.joint.name in joints:
-            how = {"scale": c.scale, "offset": c.offset, "delay": c.delay}
-            own = {key: number(part, values) for key, part in how.items()}
-            sensors.append(JointPosition(joints[c.sensor.joint.name], c.signal, coordinate=c.sensor.coordinate, **own))
-    model = robot.model(motors=motors)
-    return inverse_dynamics(Problem(robot.name, model, [recording], sensors, cutoff=problem.cutoff, place=robot.name))

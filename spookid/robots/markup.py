@@ -27,7 +27,7 @@ _ATTRIBUTE = re.compile(rb"""\s([^\s=/<>"']+)\s*=\s*("[^"]*"|'[^']*')""")
 
 
 class Edit(NamedTuple):
-    """Replacement of a range of bytes in a file."""
+    """Replacement of a range of bytes in a text file."""
 
     start: int
     end: int
@@ -61,14 +61,14 @@ class Element:
         return [child for child in self.children if child.tag == tag]
 
     def one(self, tag: str) -> Element | None:
-        """Child of an element with a tag, if there is one."""
+        """Child of an XML element with a given tag, or None."""
         found = self.all(tag)
         if len(found) > 1:
             raise ProblemError(f"{found[1].place}: <{self.tag}> has a second <{tag}>; keep one")
         return found[0] if found else None
 
     def inside(self) -> Iterator[Element]:
-        """All elements within an element in the order of the file."""
+        """All descendants of an XML element in the order of the file."""
         waiting = list(reversed(self.children))
         while waiting:
             element = waiting.pop()
@@ -83,13 +83,13 @@ class Element:
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
-        """A finite number, or the default if the attribute is missing."""
+        """Finite number in an XML attribute, or the default if the attribute is missing."""
         if name not in self.attributes and default is not None:
             return default
         return self.numbers(name, 1)[0]
 
     def numbers(self, name: str, count: int, default: Iterable[float] | None = None) -> list[float]:
-        """A given number of finite numbers, or the default if the attribute is missing."""
+        """Finite numbers in an XML attribute, of a given count, or the default if the attribute is missing."""
         if name not in self.attributes and default is not None:
             return list(default)
         text = self.text(name)
@@ -123,7 +123,7 @@ class Document:
         return b"".join([*parts, self.content[at:]])
 
     def with_attributes(self, element: Element, values: Mapping[str, str | None]) -> list[Edit]:
-        """Return the edits that set attributes of an element: each value replaces the old one; None removes it."""
+        """Return the edits that set attributes of an XML element: each value replaces the old one; None removes it."""
         begin = element.start + 1 + len(element.tag.encode())
         tag = self.content[begin : element.opened]
         found = {match[1].decode(): match for match in _ATTRIBUTE.finditer(tag)}
@@ -139,7 +139,7 @@ class Document:
         return edits
 
     def with_child(self, element: Element, lines: list[str]) -> list[Edit]:
-        """Return the edits that add lines of XML as the first child of an element, indented as its neighbours are."""
+        """Return the edits that add lines of XML as first child of an element, indented like its neighbours."""
         outer = self._indent(element)
         inner = self._indent(element.children[0]) if element.children else outer + b"  "
         text = b"".join(b"\n" + inner + line.encode() for line in lines)
@@ -151,7 +151,7 @@ class Document:
         return [Edit(end, element.opened, b">" + text + b"\n" + outer + f"</{element.tag}>".encode())]
 
     def without(self, element: Element) -> list[Edit]:
-        """Edit that removes an element, and its line if it becomes blank."""
+        """Edit that removes an XML element, and its line if nothing else is on it."""
         end = element.opened if element.is_short else self.content.index(b">", element.closing) + 1
         start = element.start - len(self._indent(element))
         alone = self.content[start - 1 : start] == b"\n" and self.content[end:].lstrip(b" \t\r")[:1] == b"\n"

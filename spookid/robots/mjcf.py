@@ -19,6 +19,7 @@ from scipy.spatial.transform import Rotation
 
 from spookid.errors import ProblemError
 from spookid.kernels.precision import EQUAL
+from spookid.robots.actuators import motors_of, servos_of
 from spookid.robots.description import (
     Actuator,
     Connection,
@@ -36,7 +37,6 @@ from spookid.robots.description import (
 )
 from spookid.robots.markup import Document, Element, read_bytes
 from spookid.robots.mjcf_bounds import Files
-from spookid.robots.mjcf_drives import motors_of, servos_of
 from spookid.tables.table import counted
 
 FREE, BALL, SLIDE, HINGE = range(4)
@@ -44,7 +44,7 @@ FREE, BALL, SLIDE, HINGE = range(4)
 
 
 def joint_names(model: Any, bodies: Sequence[str]) -> list[str]:
-    """Names of all joints; those without a name are named after their bodies."""
+    """Names of all joints; joints without a name are named after their bodies."""
     names = []
     for j in range(model.njnt):
         body = int(model.jnt_bodyid[j])
@@ -55,7 +55,7 @@ def joint_names(model: Any, bodies: Sequence[str]) -> list[str]:
 
 
 def joined(model: Any, joints: Sequence[tuple[int, str, str]], body: str, place: str) -> Connection:
-    """Return the connection of a body to its parent."""
+    """Return the joint that connects a body to its parent."""
     types = [int(model.jnt_type[j]) for j, _, _ in joints]
     name = " and ".join(name for _, name, _ in joints) or f"{body} is fixed"
     at = joints[0][2] if joints else place
@@ -137,7 +137,7 @@ _OF_INTEREST = {"tendons": "tendon", "flexes": "flexible part", "pairs": "contac
 
 
 def described(document: Document, trust: bool = False) -> tuple[Description, Source]:
-    """Description of an MJCF, with the positions of its elements; without trust it reads its own folder only."""
+    """Description of an MJCF file, with positions of its elements; untrusted files may read only their own folder."""
     try:
         import mujoco
     except ImportError:
@@ -163,7 +163,7 @@ def described(document: Document, trust: bool = False) -> tuple[Description, Sou
 def specification(
     document: Document, mujoco: Any
 ) -> tuple[Any, list[str], tuple[Actuator, ...], tuple[FileServo, ...]]:
-    """MuJoCo specification of a file without parts that do not affect masses, with notes, motors and servos."""
+    """MuJoCo specification of a file, without parts that do not affect masses, with notes, motors and servos."""
     if document.file.is_file() and document.file.read_bytes() == document.content:
         spec = mujoco.MjSpec.from_file(str(document.path))
     else:  # as it would be
@@ -207,7 +207,7 @@ def _obstacle(spec: Any, mujoco: Any) -> str:
         return 'its compiler has inertiafromgeom="true", which overrides every <inertial>; make it "auto"'
     for name in ("settotalmass", "balanceinertia", "boundmass", "boundinertia"):
         if getattr(compiler, name) > 0:
-            return f"its compiler option {name} changes masses; remove the option"
+            return f"the compiler option {name} changes masses; remove the option"
     return ""
 
 
@@ -244,7 +244,7 @@ class _Reader:
         return Description(name, "world", links, connections, ties, loops, gravity, tuple(told))  # type: ignore[arg-type]
 
     def source(self, angle: float, obstacle: str) -> Source:
-        """Return the places of bodies and joints in the file."""
+        """Return the positions of bodies and joints in the file."""
         model, links, joints = self._model, dict[str, Element](), dict[str, Element]()
         for i in range(1, model.nbody):
             element = self._elements[i]
@@ -333,7 +333,7 @@ class _Reader:
 
 
 def elements(document: Document, names: Sequence[str]) -> list[Element | None]:
-    """XML elements of a model's bodies; None for those that the file itself does not contain."""
+    """XML elements of a model's bodies; None for bodies that are in included files."""
     bodies = [body for world in document.root.all("worldbody") for body in _bodies(world)]
     own = [body.attributes.get("name", "") for body in bodies]
     if own == list(names) and not any(element.tag in _MAKING for element in document.root.inside()):

@@ -26,7 +26,7 @@ class _Part(NamedTuple):
 
 
 class Files:
-    """Files that a robot's file reads.
+    """Other files that a robot's file includes.
 
     Raises:
         ProblemError: for those outside of its folder unless it is trusted, and for what makes too many parts.
@@ -56,7 +56,7 @@ class Files:
                         waiting.append(self._attached(element, path, part))
 
     def check(self, names: Iterable[str], place: str = "") -> list[Path]:
-        """Return the files that are there, of names in the robot's file."""
+        """Return existing files, for file names in the robot's file."""
         found = {folder / name for name in names if name for folder in self._folders if (folder / name).exists()}
         for path in found:
             if not (self._trust or any(path.resolve().is_relative_to(folder) for folder in self._own)):

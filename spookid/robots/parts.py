@@ -47,7 +47,7 @@ _KINDS: dict[str, type[Joint]] = {
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Bodies and joints of a robot's file; ``Robot`` adds writing of the file."""
+    """Bodies and joints of a robot's file; the subclass ``Robot`` also writes the file."""
 
     description: Description = field(repr=False)
     """What the file says."""
@@ -86,14 +86,14 @@ class Parts:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """Parts of the file that the model cannot represent, a sentence each."""
+        """Sentences about parts of the file that the model cannot represent."""
         resting = ", ".join(name for name in idle(self.description) if name not in self.held)
-        told = [f"All links moved by {resting} are massless: the joint is fixed at 0."] if resting else []
+        told = [f"All links that joints {resting} move are massless: these joints are fixed at 0."] if resting else []
         return (*self.description.notices, *told, *self.servo_notices)
 
     @property
     def servo_notices(self) -> tuple[str, ...]:
-        """Names of the file's actuators that are servos and therefore missing in ``motors``."""
+        """Names of actuators in the file that are servos and therefore not in ``motors``."""
         names = ", ".join(one.name for one in self.description.servos)
         return (
             (f"{names} follow position or velocity commands and are not read as motors; declare each as a Servo.",)
@@ -133,12 +133,12 @@ class Parts:
 
     @cached_property
     def bodies(self) -> Mapping[str, Body]:
-        """Bodies by name, in the order of the file, without those that are part of the ground."""
+        """Bodies by name in the order of the file, without bodies that are part of the ground."""
         return MappingProxyType({group.name: self._body(group) for group in self.grouped.bodies})
 
     @cached_property
     def joints(self) -> Mapping[str, Joint]:
-        """Joints by name: those of the tree in the order of the file, then those that close its loops."""
+        """Joints by name: joints of the tree in the order of the file, then joints that close loops."""
         joints = [self._joint(one) for one in self.grouped.connections if one.kind != "free"]
         for loop in self.description.loops:
             frames = [self._frame(link, own) for link, own in zip(loop.links, loop.frames, strict=True)]
@@ -158,7 +158,7 @@ class Parts:
 
     @cached_property
     def freedoms(self) -> Mapping[str, Freedom]:
-        """Properties of each coordinate in the file, by the label that results use."""
+        """Properties of each coordinate from the file, by the label that is used in results."""
         return MappingProxyType(
             {
                 label: connection.freedoms[min(i, len(connection.freedoms) - 1)]
@@ -170,18 +170,18 @@ class Parts:
 
     @cached_property
     def coordinates(self) -> Mapping[str, Coordinate]:
-        """Coordinates of its joints, by the label that results use."""
+        """Joint coordinates by the label that is used in results."""
         pairs = [zip(joint.labels, joint.coordinates, strict=True) for joint in self.joints.values()]
         return MappingProxyType({label: coordinate for own in pairs for label, coordinate in own})
 
     @property
     def limits(self) -> Mapping[str, Limits]:
-        """Limits of each coordinate by label; the model has none of them, unless joints are given ``limits``."""
+        """Limits of each coordinate in the file, by label; the model has limits only if joints are given ``limits``."""
         return {label: freedom.limits for label, freedom in self.freedoms.items()}
 
     def motors(self, *, measured: bool = False) -> list[Motor]:
-        """Motors of an MJCF on moving joints: signals have the names of its actuators, gains are gear times gain.
-        Actuators of other kinds, such as position servos, are missing; ``notices`` list them.
+        """Motors of an MJCF on moving joints: signals are named after actuators, and gains are gear times gain. Other
+        actuators, such as position servos, are not included; ``notices`` list them.
 
         Args:
             measured: as of ``Motor``.
@@ -193,7 +193,7 @@ class Parts:
         ]
 
     def frame(self, link: str, *, at: Any = (0, 0, 0), x: Any = (1, 0, 0), y: Any = (0, 1, 0)) -> Frame:
-        """Return a frame of a link of the file, on the body that contains the link.
+        """Return a frame of a link in the file, as a frame on the body that contains the link.
 
         Args:
             at, x, y: as of ``Body.frame``, in the frame of the link; numbers.
@@ -253,7 +253,7 @@ class Parts:
 
     @cached_property
     def still(self) -> Mapping[str, float]:
-        """Joints that do not move: fixed ones, and those coupled to them."""
+        """Joints that do not move: fixed joints, and joints coupled to fixed ones."""
         found, ties = dict(self.held), list(self.description.ties)
         while True:
             pairs = [(tie, tie.leader in found, tie.follower in found) for tie in ties]
@@ -289,10 +289,10 @@ class Parts:
         try:
             return FullInertia(own.mass, own.center, inertia=own.inertia, place=group.place)
         except ProblemError as error:
-            reason = str(error).partition(": FullInertia ")[2].partition("; ")[0]
+            reason = str(error).partition(": FullInertia")[2].lstrip(": ").partition("; ")[0]
             raise ProblemError(
-                f"{group.place}: link {group.name!r} {reason or error}; correct it, or take the nearest "
-                "that some body has with mend=True, of commands --mend"
+                f"{group.place}: link {group.name!r}: {reason or error}; correct it, or take the nearest "
+                "physical inertia with mend=True (option --mend of commands)"
             ) from None
 
     def _frame(self, link: str, own: Placement) -> Frame:

@@ -26,7 +26,7 @@ _MOST_JOINTS = 8
 
 
 def section(result: Solution, file: str | None = None) -> list[Block | Tree]:
-    """Tables and figures of the first recording; empty for a problem without a robot's file."""
+    """Tables and figures that compare the robot's file with the first recording; empty without a robot's file."""
     known = result.mechanism.robot if result.mechanism else None
     if known is None:
         if file:
@@ -41,7 +41,7 @@ def section(result: Solution, file: str | None = None) -> list[Block | Tree]:
     except ProblemError as error:
         if file:
             raise
-        return [f"No comparison with the robot's file {path}: {error}."]
+        return [f"Predicted torques cannot be compared with the robot's file {path}: {error}."]
     return [*compared.blocks(), *_figures(compared)]
 
 
@@ -55,7 +55,7 @@ def _compared(result: Solution, known: RobotFile, path: Path) -> RobotComparison
 
 
 def problem_of(result: Solution) -> Problem | None:
-    """Load the solved problem from its file; None if the file is not available."""
+    """Load the solved problem from its problem file; None if this file is not available."""
     try:
         problem = load_problem(result.source)
     except ProblemError:

@@ -25,7 +25,7 @@ from spookid.studies.motion_limits import MotionLimits
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Robot(Parts, metaclass=Checked):
-    """A robot that ``read`` returns. Bodies and joints are named after its links and joints.
+    """Robot that ``read`` returns. Its bodies and joints are named after links and joints of the file.
 
     Links that do not move against each other are one body, which has the name of the one that carries the others; its
     frames are given in that link's frame. ::
@@ -40,7 +40,7 @@ class Robot(Parts, metaclass=Checked):
         found: Solution | Mapping[str, float],
         servos: Sequence[ServoActuator] = (),
     ) -> Path:
-        """Write the robot's file with identified values: inertias, damping and friction, in an MJCF also armatures and
+        """Write the robot's file with identified values: inertias, damping and friction, for MJCF also armatures and
         springs. All other bytes stay unchanged. If several links form one body, the heaviest takes the difference.
 
         ``<path>.json`` holds all quantities with standard errors and covariance, quantities that the file cannot hold,
@@ -63,7 +63,7 @@ class Robot(Parts, metaclass=Checked):
         return write(self, path, found, servos)
 
     def compare(self, solution: Solution, recording: int = 0, problem: Problem | None = None) -> RobotComparison:
-        """Compare the original file and the one that ``write`` writes with a recording of a solution.
+        """Compare the original robot file and the file with identified values, using a recording of a solution.
 
         Torques are those of inverse dynamics; measured ones are gain times signal, and offsets are subtracted, because
         a file holds neither. Replays start MuJoCo on each second of the recording.
@@ -89,7 +89,7 @@ def read(
     mend: bool = False,
     trust: bool = False,
 ) -> Robot:
-    """Read a robot from its URDF, xacro or MJCF file. Nothing is downloaded, and a URDF's meshes are never opened.
+    """Read a robot from a URDF, xacro or MJCF file. Nothing is downloaded, and meshes of a URDF are not opened.
 
     Args:
         path: path of the file; ``.xacro`` needs the package xacro, MJCF the package mujoco.
@@ -108,14 +108,14 @@ def read(
 
 
 def reread(known: RobotFile, path: Path | None = None, trust: bool = False) -> Robot:
-    """Read a robot's file again with the same options from its present path; raises ProblemError as ``read``. Results
-    cannot make a file trusted; only the user can."""
+    """Read a robot's file again from its present path with the same options; raises ProblemError as ``read``. Only the
+    user can mark a file as trusted; results cannot."""
     return read(path or known.path, free=known.free, held=known.held, merge=known.merge, mend=known.mend, trust=trust)
 
 
 @checked
 def limits_within(problem: Problem, limits: MotionLimits | None) -> MotionLimits:
-    """Merge limits with those of the robot's file from which the problem was made, if that file exists.
+    """Merge given limits with limits in the robot's file from which the problem was made, if this file exists.
 
     Raises:
         ProblemError: if the file cannot be read.
@@ -126,8 +126,8 @@ def limits_within(problem: Problem, limits: MotionLimits | None) -> MotionLimits
         told = {label: own for label, own in reread(known, trust=known.trust).limits.items() if label in labels}
     for label, one in told.items():
         if not one.lower < one.upper:
-            room = f"has an empty range, {one.lower:g} to {one.upper:g}"
-            raise ProblemError(f"{known and known.path}: joint {label!r} {room}; correct the limits")
+            room = f"joint {label!r} has an empty range, {one.lower:g} to {one.upper:g}"
+            raise ProblemError(f"{known and known.path}: {room}; correct the limits")
     found = MotionLimits(
         position={n: (x.lower, x.upper) for n, x in told.items() if np.isfinite([x.lower, x.upper]).any()},
         rate={n: x.velocity for n, x in told.items() if np.isfinite(x.velocity)},

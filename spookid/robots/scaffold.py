@@ -1,5 +1,4 @@
-"""A problem file for a robot and its log: written to be read, and to be changed; initial values that a fit can begin
-from."""
+"""Problem file for a robot and its log, written to be read and changed, with initial values for a fit."""
 
 from __future__ import annotations
 
@@ -23,7 +22,8 @@ from spookid.kernels.arrays import Array
 from spookid.mechanics.inertia_coordinates import LogCholesky
 from spookid.results.trajectory import rms
 from spookid.robots.description import Freedom
-from spookid.robots.logs import Log, Matched, efforts_along, notices
+from spookid.robots.identified import efforts_along
+from spookid.robots.logs import Log, Matched, notices
 from spookid.robots.robot import Robot
 
 _SHARE = 0.02
@@ -34,7 +34,7 @@ _LEAST = 1e-2
 
 @dataclass(frozen=True)
 class Drive:
-    """Initial values for one coordinate, SI."""
+    """Initial values of friction, armature and gain for one coordinate, in SI units."""
 
     viscous: float
     coulomb: float
@@ -46,7 +46,7 @@ class Drive:
 
 
 def drives(robot: Robot, recording: Recording | None, matched: Matched, known: Mapping[str, float]) -> dict[str, Drive]:
-    """Return initial values by label, from a regression on the log with the file's inertias, or from the file."""
+    """Return initial values by label, from a regression on the log with the inertias of the file, or from the file."""
     plain = {label: replace(_plain(freedom), gain=known.get(label, 1.0)) for label, freedom in robot.freedoms.items()}
     if recording is None or not matched.efforts or matched.effort == "voltage":
         return plain
@@ -128,7 +128,7 @@ _SIGNAL_UNITS = {"torque": "", "current": "/A", "voltage": "/V"}
 
 @dataclass(frozen=True)
 class Scaffold:
-    """Text of a problem file, with notes for the user."""
+    """Text of a generated problem file, with notes for the user."""
 
     text: str
     matched: Matched
@@ -146,7 +146,7 @@ def scaffold(
     gains: Mapping[str, float] = MappingProxyType({}),
     matched: Matched | None = None,
 ) -> Scaffold:
-    """Write the problem file of a robot; ``matched``: columns that a user has matched."""
+    """Write the problem file for a robot; ``matched`` are columns that a user has assigned."""
     if log is not None:  # what its names say stands in the problem file
         log = replace(log, units={**log.named_units, **log.units})
     matched = matched or _matched(robot, log)
@@ -355,6 +355,7 @@ def _servos(robot: Robot, matched: Matched, keys: Mapping[str, str]) -> Iterator
             own["mode"] = _quoted("velocity")
         if np.isfinite(limit) and limit > 0:
             own["limit"] = printed(limit)
+        own |= {"lag": _parameter(f"{key}_lag", known.lag, "s", 0.0)} if known and known.lag > 0 else {}
         yield label, own
 
 

@@ -73,7 +73,7 @@ def described_urdf(document: Document) -> Description:
         )
     root = _root(links, joints)
     name = robot.attributes.get("name") or document.path.stem
-    notices = [f"Joint {joint!r} is fixed, and its <mimic> is ignored." for joint in fixed]
+    notices = [f"Joint {joint!r} is fixed, so that its <mimic> has no effect." for joint in fixed]
     return Description(name, root, links, list(joints.values()), ties, notices=tuple(notices))
 
 
@@ -148,7 +148,7 @@ def _origin(element: Element) -> Placement:
 
 
 def turn(angles: Iterable[float]) -> Array:
-    """Axes of a frame rotated by roll, pitch and yaw about the fixed x, y and z axes, (3, 3)."""
+    """Rotation matrix for roll, pitch and yaw about the fixed x, y and z axes, (3, 3)."""
     return np.asarray(Rotation.from_euler("xyz", list(angles)).as_matrix())
 
 
@@ -247,7 +247,7 @@ sys.stdout.buffer.write(text.encode())
 
 
 def opened(path: Path, trust: bool = False) -> tuple[Description, Source]:
-    """Read a file, and return its description and source."""
+    """Read a URDF or xacro file, and return its description and XML source."""
     document = parse(path, read_bytes(path))
     has_macros = any(element.tag.startswith("xacro:") for element in document.root.inside())
     if document.root.tag == "robot" and (path.suffix == ".xacro" or has_macros):
@@ -256,7 +256,7 @@ def opened(path: Path, trust: bool = False) -> tuple[Description, Source]:
 
 
 def described(document: Document, trust: bool = False) -> tuple[Description, Source]:
-    """Description of a document, with the positions of its elements."""
+    """Description of a robot from an XML document, with the positions of its elements."""
     tag = document.root.tag
     if tag == "robot":
         found = described_urdf(document)

@@ -107,7 +107,8 @@ def rewritten(robot: Parts, identified: Identified, drives: Sequence[ServoActuat
                 f"{robot.source.document.path} has no joint {one.joint!r} of a servo; rename one of them"
             )
         own = joints.setdefault(robot.freedoms[one.joint].name, {})
-        own["damping"] = own.get("damping", robot.freedoms[one.joint].viscous) + one.back_emf
+        own["damping"] = own.get("damping", robot.freedoms[one.joint].viscous)
+        own["damping"] += 0.0 if one.motor else one.back_emf
     edits = actuator_edits(robot.source.document, drives) if drives else []
     return _content(robot, inertials, joints, edits), inertials, joints
 
@@ -183,7 +184,7 @@ def _element(robot: Parts, elements: Mapping[str, Element], name: str, what: str
 
 
 def text(*values: float) -> str:
-    """Format numbers for a file without loss of precision."""
+    """Format numbers for a robot's file without loss of precision."""
     return " ".join(repr(float(value) + 0.0) for value in values)
 
 

@@ -32,7 +32,7 @@ _FALSE = 1e-9
 
 
 class ChiSquareTest:
-    """Sums of squares of what has left, block by block, which are chi-square if the model and its noise are right."""
+    """Chi-square test of the residuals that left the window, block by block, for a correct model and noise."""
 
     def __init__(self) -> None:
         self._block, self._lasting = np.zeros(2), np.zeros(2)
@@ -41,7 +41,7 @@ class ChiSquareTest:
         """When they began [s]."""
 
     def add(self, t: float, square: float, count: int) -> None:
-        """A step that leaves: its time [s], the sum of squares of its rows, and how many of them are measured."""
+        """Add a step that leaves the window: time [s], sum of squared residuals, and number of measured ones."""
         if not self._block[1]:
             self._begin = t
         self._block += square, count
@@ -57,13 +57,13 @@ class ChiSquareTest:
 
     @property
     def findings(self) -> list[Finding]:
-        """One on residuals that are too large; none if they are not."""
+        """Warning about residuals that are too large; empty if they are not."""
         squares, counted = self._lasting.tolist()
         if counted < _BLOCKS * _SAMPLES:
             return []
         ratio = math.sqrt(squares / counted)
         effect = (
-            f"Since {self._since:.6g} s the residuals are {ratio:.2g} times larger than their noise standard "
+            f"Since t = {self._since:.6g} s residuals are {ratio:.2g} times larger than their noise standard "
             "deviations: the model, a parameter or the noise has changed, and the standard errors are too small."
         )
         return [Finding("residuals.grown", (), {"ratio": ratio, "since": self._since}, effect)]
@@ -83,7 +83,7 @@ FEW = "too few samples yet"
 
 
 def unsettled(core: FixedLag, iterations: int, start: float, step: float) -> str:
-    """Why an update has not converged; empty if it has. ``iterations``: of the update; ``start``: of step 0 [s];
+    """Reason why an update has not converged; empty if it has. ``iterations``: of the update; ``start``: of step 0 [s];
     ``step``: [s]."""
     if core.converged:
         return ""
@@ -93,13 +93,13 @@ def unsettled(core: FixedLag, iterations: int, start: float, step: float) -> str
     window = problem.with_chains([Chain(chain.name, core.steps, data, {}, chain.choice, times, core.first)])
     found = fault(window, Point((contiguous(core.states),), core.parameters), derivatives=False)
     if not found:
-        return f"the estimates did not converge in {iterations} steps"
+        return f"the estimates did not converge in {iterations} iterations"
     return f"{found}; no estimate continues from there: write it otherwise, or begin anew with bounds that exclude it"
 
 
 def of_parameters(problem: Transcription, values: Array, covariance: Array) -> tuple[Array, dict[str, str]]:
-    """Covariance of the parameters (n_p, n_p), those at a bound held there, and why some have none. ``values``: of the
-    parameters, (n_p,); ``covariance``: of all, bounds or not, NaN of what is not known."""
+    """Covariance of the parameters (n_p, n_p), with parameters at a bound fixed, and reasons for missing values.
+    ``values``: of the parameters, (n_p,); ``covariance``: of all, regardless of bounds, NaN if unknown."""
     held = (values <= problem.lower) | (values >= problem.upper)
     known = np.isfinite(np.diag(covariance))
     if np.all(np.diag(covariance) > 0) and not np.any(held):
@@ -118,7 +118,7 @@ def of_parameters(problem: Transcription, values: Array, covariance: Array) -> t
 
 
 def inverse(covariance: Array) -> Array:
-    """Information (n, n) of what has this covariance, none where it is NaN."""
+    """Information matrix (n, n) of a covariance; zero where the covariance is NaN."""
     known = np.flatnonzero(np.isfinite(np.diag(covariance)))
     found, at = np.zeros_like(covariance), np.ix_(known, known)
     sizes = np.sqrt(np.diag(covariance)[known])
@@ -127,7 +127,7 @@ def inverse(covariance: Array) -> Array:
 
 
 def carried(slopes: Array, covariance: Array) -> Array:
-    """Covariance of what has these slopes; NaN where it depends on what is not known."""
+    """Covariance of quantities with given derivatives; NaN if they depend on unknown quantities."""
     unknown = np.isnan(np.diag(covariance))
     if not np.any(unknown):
         return np.asarray(slopes @ covariance @ slopes.T)

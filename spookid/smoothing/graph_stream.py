@@ -25,8 +25,8 @@ _LEAP = 10_000
 
 
 class GraphStream:
-    """A window that moves along a graph, a step with each update. ``start``: where the variables of the first step
-    begin, and Parameters, by name."""
+    """Window that moves along a graph by one step per update. ``start``: initial variables of the first step, and
+    Parameters, by name."""
 
     def __init__(self, graph: Graph, window: int, iterations: int, start: Mapping[str, Any]) -> None:
         self.graph, transcription = graph, graph.endless
@@ -49,11 +49,11 @@ class GraphStream:
 
     @property
     def newest(self) -> int:
-        """Number of the newest step; −1 before there is one."""
+        """Number of the newest step; −1 before the first step."""
         return self.core.first + self.core.steps - 1
 
     def take(self, t: object, values: object) -> None:
-        """Take samples of a step, and update the estimates; see ``FixedLagSmoother.update``."""
+        """Add samples of one step, and update the estimates; see ``FixedLagSmoother.update``."""
         what = self.graph.what
         time, finite = checked(what, frozenset(self.graph.signals), t, values)
         if self.newest < 0:

@@ -68,16 +68,15 @@ class Initialization:
 
 
 def smoothed(problem: Problem) -> Problem:
-    """The problem as a smoother takes it; raises ProblemError for what a smoother cannot do."""
+    """The problem in a form that a smoother supports; raises ProblemError if it cannot be smoothed."""
     what = problem.what
     if not problem.rubs_smoothly and any(joint.rubs for joint in problem.model.joints):
         raise ProblemError(f"{what} has friction {problem.friction!r}, which a smoother cannot hold; use 'smooth'")
     if problem.every is not None:
         raise ProblemError(f"{what} has every={problem.every}, but a smoother takes each sample; leave every out")
-    if (one := next(filter(is_correlated, problem.channels), None)) is not None:
-        raise ProblemError(
-            f"{one.sensor.place}: {one.signal!r} has correlation_time; a smoother takes white noise only"
-        )
+    for one in (c for c in problem.channels if is_correlated(c) or c.is_adjusted):
+        name = "correlation_time" if is_correlated(one) else "jitter or StudentT"
+        raise ProblemError(f"{one.sensor.place}: {one.signal!r} has {name}; a smoother takes white normal noise only")
     if problem.is_hard:
         raise ProblemError(f"{what} has estimator 'hard', whose errors need whole recordings; use 'noise'")
     if problem.constraints:
@@ -108,7 +107,7 @@ def smoothed(problem: Problem) -> Problem:
 
 
 def from_solution(problem: Problem, known: object, corrects: bool) -> Initialization:
-    """At the states and parameters of a batch fit of the problem's recording, and with the noise it has found.
+    """Initialize a smoother with states, parameters and noise of a batch fit of the problem's recording.
 
     Args:
         problem: as it is smoothed.
@@ -180,9 +179,9 @@ def _noise_of_steps(
     if found.outcome.status is Status.CONVERGED:
         return found.result, []
     told = (
-        f"The discretization error of steps of h = {problem.step:g} s in the noise is unknown ({found.outcome.detail})"
+        f"The discretization error of the step h = {problem.step:g} s in the noise is unknown ({found.outcome.detail})"
     )
-    effect = f"{told}: errors may be too small; a smaller step adds less."
+    effect = f"{told}: standard errors may be too small; a smaller step reduces this error."
     return warm, [Finding("noise.step-unknown", (), {"step": problem.step}, effect)]
 
 
@@ -196,8 +195,8 @@ def _step_errors(found: Fit) -> tuple[Array, list[Finding]]:
 
 
 def from_guess(problem: Problem, recording: Recording, constants: Array | None = None) -> Initialization:
-    """Begin at the initial values. ``constants``: numbers of the noise, of widths and the like; None for the noise that
-    the problem declares."""
+    """Initialize a smoother at the initial values. ``constants``: numbers of noise, friction widths and others; None:
+    the declared noise."""
     problem = problem.with_(recordings=[recording])
     assembly = assemble(problem)
     values = assembly.transcription.constants.copy() if constants is None else constants
@@ -213,7 +212,7 @@ def from_guess(problem: Problem, recording: Recording, constants: Array | None =
 
 
 def check_noise(problem: Problem) -> None:
-    """Raise ProblemError if the size of some noise, or a width of friction, is not declared."""
+    """Raise ProblemError if some noise or friction width is neither declared nor known."""
     settings, none = settings_of(problem), np.zeros(len(problem.model.freedoms))
     noise = sizes(problem, settings, numbers(problem, settings, none)) if problem.estimates_noise else ()
     unknown = [name for size in noise if not size.given for name in size.names]
@@ -233,7 +232,7 @@ def check_noise(problem: Problem) -> None:
 def without_end(
     problem: Problem, settings: Settings, constants: Sequence[Constant], observed: Sequence[Observed]
 ) -> Transcription:
-    """Return the transcription of an endless recording with these numbers."""
+    """Return the transcription for a recording without an end, with given numbers."""
     name = problem.recordings[0].name if problem.recordings else "stream"
     chain = Chain(name, _ENDLESS, {}, {}, problem.parameter_set.chosen(0))
     return transcribed(problem, all_factors(problem, settings, observed), constants, [chain])
@@ -249,8 +248,8 @@ _MOST = 1e7
 
 
 def with_least_noise(assembly: Assembly, point: Point) -> Array:
-    """Numbers of the constants, with process noise large enough that the equations of motion leave digits to sensors.
-    ``point``: where slopes are evaluated."""
+    """Constants with enough process noise to keep the equations well-conditioned. ``point``: where derivatives are
+    evaluated."""
     problem, numbers = assembly.transcription, assembly.transcription.constants.copy()
     largest: dict[str, float] = {}
     sensors = 0.0

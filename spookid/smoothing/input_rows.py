@@ -43,7 +43,7 @@ class Place:
 
 
 class SensorRows:
-    """Rows of observation factors that are in the window, or will be.
+    """Data of the observation factors for steps in the window and for later steps.
 
     Args:
         observed: which samples make the rows of which factor, for the problem's channels.
@@ -68,7 +68,7 @@ class SensorRows:
         self._changed: list[set[int]] = [set() for _ in observed]
 
     def place(self, channel: int, t: float) -> Place | Unplaced:
-        """Where a sample of a channel belongs, or why it has no place."""
+        """Step and row to which a sample of a channel belongs, or the reason why it cannot be used."""
         at = (t - self._delays[channel] - self._start) / self._step
         nearest = round(at)
         if abs(at - nearest) <= slack_at(max(abs(t), abs(self._start)), self._step) / self._step:
@@ -88,12 +88,12 @@ class SensorRows:
         return "crowded"
 
     def has(self, place: Place, t: float) -> bool:
-        """True if there is a sample of the same channel and time, or at the same step."""
+        """True if the channel has a sample at the same time, or at the same step."""
         samples = self._at(place)
         return bool(samples) if self._observed[place.factor].reach is None else any(s[0] == t for s in samples)
 
     def is_full(self, place: Place) -> bool:
-        """True if a row has no room for one more sample of the channel."""
+        """True if no further sample of the channel fits into a row."""
         one = self._observed[place.factor]
         return len(self._at(place)) >= (1 if one.reach is None else one.slots[place.column])
 
@@ -107,14 +107,14 @@ class SensorRows:
         return self._rows[place.factor].get(place.row, {}).get(place.column, [])
 
     def begin(self, newest: int, set_data: SetData) -> None:
-        """Give the data of the rows that end at a new step."""
+        """Return data of the rows that end at a new step."""
         for factor, reach in enumerate(self._reach):
             if newest >= reach:
                 self._changed[factor].discard(newest - reach)
                 self._give(factor, newest - reach, set_data)
 
     def renew(self, newest: int, set_data: SetData) -> bool:
-        """Give the data of rows that have got samples since; True if there were any."""
+        """Update data of rows that have received samples since; True if there were any."""
         found = False
         for factor, reach in enumerate(self._reach):
             for row in sorted(r for r in self._changed[factor] if r + reach <= newest):
@@ -123,7 +123,7 @@ class SensorRows:
         return found
 
     def forget(self, first: int) -> None:
-        """Forget rows whose first step is before one."""
+        """Delete rows whose first step is before a given step."""
         for rows in self._rows:
             for row in [r for r in rows if r < first]:
                 del rows[row]
@@ -132,7 +132,7 @@ class SensorRows:
         return set_data(self._observed[factor].name, row, *self.data(factor, row))
 
     def data(self, factor: int, row: int) -> tuple[Array, Mask]:
-        """Data of a row as in ``observations.observation_data``, (n_d,), and which of its residuals have none."""
+        """Data of a row as from ``observations.observation_data``, (n_d,), and flags of residuals without data."""
         one, known = self._observed[factor], self._rows[factor].get(row, {})
         n, place = len(one.rows), 0
         values, present, stamps = np.zeros(n), np.zeros(n), np.zeros(n)
@@ -146,13 +146,13 @@ class SensorRows:
         return np.concatenate(parts), present == 0
 
     def restore(self, samples: Iterable[tuple[int, int, int, float, float]]) -> None:
-        """Take what ``kept`` gave where nothing has come; the rows have been given."""
+        """Restore the samples that ``kept`` returned into an empty object, whose rows have data already."""
         for factor, row, column, t, value in samples:
             self.add(Place(int(factor), int(row), int(column)), t, value)
         self._changed = [set() for _ in self._observed]
 
     def kept(self) -> Iterator[tuple[int, int, int, float, float]]:
-        """Every sample: factor, row, column, time and value."""
+        """All samples: factor, row, column, time and value."""
         for factor, rows in enumerate(self._rows):
             for row, columns in rows.items():
                 for column, samples in columns.items():
@@ -168,7 +168,7 @@ _BESIDE = 2
 
 
 class InputRows:
-    """The last samples of all inputs, and the rows of the factors in which they act.
+    """Latest samples of all inputs, and data of the factors in which inputs act.
 
     An input is held behind its last sample; rows in which another one turns out to act are given anew.
 
@@ -207,17 +207,17 @@ class InputRows:
         return tuple(self.samples)
 
     def has(self, signal: str, t: float) -> bool:
-        """True if there is a sample of this time."""
+        """True if the input has a sample at this time."""
         samples = self.samples[signal]
         place = bisect_left(samples, (t, -math.inf))
         return place < len(samples) and samples[place][0] == t
 
     def acts(self, signal: str, t: float) -> int:
-        """The step in which a sample begins to act."""
+        """Step in which a sample of an input begins to act."""
         return math.floor((t + self._delays[signal] - self._start) / self._step + AT_STEP)
 
     def add(self, signal: str, t: float, value: float) -> bool:
-        """A sample; False if it is older than all that are kept."""
+        """Add a sample of an input; False if it is older than all stored samples."""
         samples = self.samples[signal]
         if samples and t < samples[0][0]:
             return False
@@ -233,8 +233,8 @@ class InputRows:
         return True
 
     def stopped(self, now: float) -> dict[str, float]:
-        """Times of the last samples [s] of signals that have had none for long, at a time [s]: for some of their median
-        intervals, and longer than between any of the latest, for an input may be sent only when it changes."""
+        """Signals without samples for long at a time [s], with the times of their last samples [s]: for some of their
+        median intervals, and longer than any recent interval, because inputs may be sent only when they change."""
         found = {}
         for signal, intervals in self.intervals.items():
             last = self.samples[signal][-1][0] if self.samples[signal] else now
@@ -243,19 +243,19 @@ class InputRows:
         return found
 
     def begin(self, newest: int, set_data: SetData) -> None:
-        """Give the data of the rows that end at a new step."""
+        """Return data of the rows that end at a new step."""
         last = newest if len(self._plain) == len(self._inputs) else newest - 1
         changed = last if self._changed is None else min(last, self._changed)
         self._give(changed, newest, set_data)
 
     def renew(self, newest: int, set_data: SetData) -> bool:
-        """Give the data of rows in which later samples act; True if there were any."""
+        """Update data of rows in which later samples act; True if there were any."""
         if self._changed is None or self._changed > newest:
             return False
         return self._give(self._changed, newest, set_data)
 
     def forget(self, first: int) -> None:
-        """Forget rows before a step, and samples that no longer act there."""
+        """Delete rows before a step, and samples that no longer act in later steps."""
         for rows in self._given.values():
             for row in [r for r in rows if r < first]:
                 del rows[row]
@@ -276,7 +276,7 @@ class InputRows:
         return found
 
     def restore(self, samples: Mapping[str, Samples], first: int, newest: int) -> None:
-        """Take samples where none have come, whose rows have been given."""
+        """Restore samples into an empty object, whose rows have data already."""
         self.samples |= samples
         for name, row, data in self._rows(first, newest):
             self._given[name][row] = data
@@ -288,8 +288,8 @@ class InputRows:
                 yield from ((name, first + i, row.copy()) for i, row in enumerate(rows))
 
     def rows(self, lowest: int, newest: int) -> dict[str, tuple[int, Array]]:
-        """Data of the factors with inputs, by their names: the number of the first row and (n, n_d), of rows
-        from a lowest one on whose steps are there."""
+        """Data of factors with inputs, by name: number of the first row, and (n, n_d) of all rows from a lowest one
+        whose steps exist."""
         begin = max(lowest - _BESIDE, 0)
         end = max(newest + 1, begin + self._reach + 1)
         grid = Grid(self._start, self._step, end - begin + 1, begin)

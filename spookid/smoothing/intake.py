@@ -23,7 +23,7 @@ from spookid.transcription.factor import Factor
 
 @dataclass(frozen=True)
 class Intake:
-    """How many samples have come, and what became of them."""
+    """Numbers of samples that were received and not used, by reason."""
 
     samples: int = 0
     """All that are finite."""
@@ -36,7 +36,7 @@ class Intake:
 
 
 class Samples:
-    """What has come of the signals of a problem.
+    """Received samples of all signals of a problem.
 
     Args:
         factors: all of the problem's, with the layout ``observed`` of samples.
@@ -69,8 +69,8 @@ class Samples:
         self.counts, self._left_out = Intake(), LeftOut()
 
     def checked(self, t: object, values: object) -> tuple[float, dict[str, float]]:
-        """Time and the finite values of one update; raises ProblemError as ``checked``, and for a second sample of a
-        signal at the same time or step."""
+        """Time and finite values of one update; raises ProblemError as ``checked``, and for a second sample of a signal
+        at the same time or step."""
         what = self._problem.what
         time, finite = checked(what, self.known, t, values)
         refuse_second(what, time, (name for name in finite if self._twice(name, time)))
@@ -82,7 +82,7 @@ class Samples:
         return name in self.inputs.signals and self.inputs.has(name, t)
 
     def add(self, t: float, values: Mapping[str, float], first: int) -> None:
-        """Put checked samples where they belong. ``first``: number of the oldest step in the window."""
+        """Store checked samples. ``first``: number of the oldest step in the window."""
         found = {"samples": len(values), "late": 0, "early": 0, "crowded": 0}
         for name, value in self._oriented(values).items():
             for place in self._places(name, t):
@@ -123,7 +123,7 @@ class Samples:
         return result
 
     def findings(self, now: float) -> tuple[Finding, ...]:
-        """What is to be known of samples that are left out, and of inputs that have none at a time [s]."""
+        """Findings about samples that are not used, and inputs without samples, at a time [s]."""
         said = "input {!r} has no sample after {:.6g} s, and is held at that one: estimates since then depend on it"
         stopped = self.inputs.stopped(now).items()
         held = (Finding("input.stopped", (name,), {"since": t}, said.format(name, t)) for name, t in stopped)
@@ -135,17 +135,17 @@ class Samples:
         self.sensors.begin(newest, set_data)
 
     def renew(self, newest: int, set_data: SetData) -> bool:
-        """Give the data of rows that samples have come for since; True if there were any."""
+        """Update data of rows that have received samples since; True if there were any."""
         renewed = self.inputs.renew(newest, set_data)
         return self.sensors.renew(newest, set_data) or renewed
 
     def forget(self, first: int) -> None:
-        """Forget what no step from one on depends on."""
+        """Delete data on which no step from a given step on depends."""
         self.sensors.forget(first)
         self.inputs.forget(first)
 
     def arrays(self) -> dict[str, Array]:
-        """All that is kept, by names."""
+        """All stored data, by name."""
         found = {"sensors": np.array(list(self.sensors.kept())).reshape(-1, 5), "left out": self._left_out.array()}
         for name, intervals in self.inputs.intervals.items():
             found[f"intervals {name}"] = np.array(intervals)
@@ -157,7 +157,7 @@ class Samples:
         return found
 
     def restore(self, arrays: Mapping[str, Array], counts: Intake, first: int, newest: int) -> None:
-        """Take what ``arrays`` gave where nothing has come, with a window from a first to a newest step."""
+        """Restore the data of ``arrays`` into an empty object, for a window from a first to a newest step."""
         self.sensors.restore(arrays["sensors"].tolist())
         pairs = {name: arrays[f"input {name}"].tolist() for name in self.inputs.signals}
         self.inputs.restore({name: [(t, value) for t, value in rows] for name, rows in pairs.items()}, first, newest)
@@ -169,7 +169,7 @@ class Samples:
 
 
 def signals(problem: Problem) -> frozenset[str]:
-    """Names of those that sensors show, and of inputs."""
+    """Names of the signals of sensors and inputs."""
     return frozenset({*(channel.signal for channel in problem.channels), *problem.model.signals})
 
 
@@ -199,7 +199,7 @@ def checked(what: str, known: frozenset[str], t: object, values: object) -> tupl
 
 
 def refuse_second(what: str, t: float, names: Iterable[str]) -> None:
-    """Raise ProblemError for the first of the signals that have a sample at that time [s] already."""
+    """Raise ProblemError for the first signal that already has a sample at this time [s]."""
     for name in names:
         raise ProblemError(f"{what}: {name!r} has a second sample at {t:.12g} s; give each sample once")
 
@@ -219,14 +219,14 @@ _WHY = {
 
 
 class LeftOut:
-    """Shares of samples that are left out, by reason, and the time since when they are large."""
+    """Fractions of samples that are not used, by reason, and the time since when they are large."""
 
     def __init__(self) -> None:
         self._shares = dict.fromkeys(_WHY, 0.0)
         self._since = dict.fromkeys(_WHY, math.nan)
 
     def add(self, t: float, fate: str) -> None:
-        """A sample of time t [s], and what has become of it."""
+        """Count a sample at time t [s], by the reason why it was not used, if any."""
         for why in _WHY:
             share = self._shares[why] + ((why == fate) - self._shares[why]) / _LATEST
             self._shares[why] = share
@@ -237,12 +237,12 @@ class LeftOut:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """One for each share that is large."""
+        """Warnings about large fractions of unused samples."""
         large = [(why, t) for why, t in self._since.items() if not math.isnan(t)]
         return tuple(Finding(f"samples.{why}", (), {"since": t}, f"since {t:.6g} s {_WHY[why]}") for why, t in large)
 
     def array(self) -> Array:
-        """All that is kept, (reasons, 2)."""
+        """All stored counts, (reasons, 2)."""
         return np.column_stack([list(self._shares.values()), list(self._since.values())])
 
     def restore(self, array: Array) -> None:

@@ -27,7 +27,7 @@ stopped."""
 
 
 class Monitor(metaclass=Checked):
-    """Estimates while data come in, and changes of parameters. ::
+    """Online estimator that detects changes of parameters while data arrive. ::
 
         monitor = Monitor(FixedLagSmoother(problem, seconds=0.2, start=solution))
         estimate = monitor.update(2.005, {"theta": 0.31, "u": 1.5})
@@ -65,7 +65,7 @@ class Monitor(metaclass=Checked):
         self._look()
 
     def update(self, t: float, values: Mapping[str, Any]) -> OnlineEstimate:
-        """Take samples; see ``FixedLagSmoother.update``. A change that they show is then the last of ``changes``."""
+        """Add samples; see ``FixedLagSmoother.update``. A change that they reveal is the last of ``changes``."""
         estimate = self.smoother.update(t, values)
         self._reruns.take(t, values)
         return self._look() or estimate
@@ -120,8 +120,8 @@ class Monitor(metaclass=Checked):
         return self._reruns.since(onset, self.smoother, *known)
 
     def save(self, path: str | PathLike[str], also: Mapping[str, Any] | None = None) -> None:
-        """Write smoother and test to a file, whole or not at all; ``resume`` reads it. Changes that were found before
-        are not in it, and earlier change points cannot be smoothed once more.
+        """Write smoother and test to a file, completely or not at all; ``resume`` reads it. Earlier changes are not in
+        the file, and their data cannot be smoothed again.
 
         Args:
             also: further arrays, by names, which ``resume`` leaves alone.
@@ -135,7 +135,7 @@ class Monitor(metaclass=Checked):
 
     @classmethod
     def resume(cls, problem: Problem, path: str | PathLike[str]) -> Self:
-        """Return one that continues where another was saved.
+        """Return a monitor that continues where another one was saved.
 
         Args:
             problem: the very problem that its smoother was made with.
@@ -166,7 +166,7 @@ _NEAR = 0.5
 
 
 class Reruns:
-    """Marks of a smoother, and the samples since."""
+    """Saved states of a smoother, with the samples since then, to repeat the estimation from a change point."""
 
     def __init__(self) -> None:
         self._samples: list[tuple[float, Mapping[str, Any]]] = []
@@ -179,11 +179,11 @@ class Reruns:
         """The last run."""
 
     def take(self, t: float, values: Mapping[str, Any]) -> None:
-        """Keep samples that the smoother has taken."""
+        """Store samples that the smoother has received."""
         self._samples.append((t, dict(values)))
 
     def mark(self, smoother: FixedLagSmoother) -> None:
-        """Keep what the smoother remembers, now and then; called when steps have left its window."""
+        """Save the smoother's state from time to time; called when steps have left its window."""
         self._steps += 1
         if self._steps % _APART:
             return
@@ -200,7 +200,7 @@ class Reruns:
     def since(
         self, onset: float, smoother: FixedLagSmoother, values: Array, slope: Array, information: Array
     ) -> tuple[float, Array, Array, Array] | None:
-        """Estimate parameters that change at a change point from the data since then.
+        """Estimate the parameters that change at a change point, from later data.
 
         Args:
             onset: change point [s]; the last mark before it is taken.
@@ -230,8 +230,8 @@ class Reruns:
         return before[-1] if before else next(iter(after), None)
 
     def adopted(self, smoother: FixedLagSmoother, values: Array, slope: Array, information: Array) -> FixedLagSmoother:
-        """Return the smoother that continues after a change: the last run, or if there was none, one with other
-        parameters from now on and this prior. Marks of before are forgotten."""
+        """Return the smoother that continues after a change: that of the last rerun, otherwise one with other
+        parameters from now on and this prior. Earlier saved states are deleted."""
         run = smoother.begun_at(smoother.mark(), values, slope, information) if self._last is None else self._last
         self._marks, self._samples, self._gone, self._last = [], [], 0, None
         return run

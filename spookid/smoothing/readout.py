@@ -119,7 +119,7 @@ def _slope(manifold: Manifold, points: list[ca.SX], step: ca.SX) -> ca.SX:
 
 @dataclass(frozen=True, eq=False)
 class StepCorrection:
-    """What is taken from the estimates."""
+    """Correction of the estimates for the discretization error of the step."""
 
     amounts: Array
     """e₀, (n_p,)."""
@@ -127,7 +127,7 @@ class StepCorrection:
     """P₀⁻¹, (n_p, n_p)."""
 
     def covariance(self, parameters: Array) -> Array:
-        """Of the amounts, (n_p, n_p), when that of the parameters is P; zero in the beginning."""
+        """Covariance of the corrections, (n_p, n_p), if the parameters have covariance P; zero at the beginning."""
         if not np.any(self.amounts):
             return np.zeros_like(parameters)
         known = np.isfinite(np.diag(parameters))

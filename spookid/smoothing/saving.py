@@ -36,8 +36,7 @@ _AGAIN = "begin a new smoother"
 
 
 def write(stream: Stream, path: str | os.PathLike[str], also: Mapping[str, Array]) -> None:
-    """Write a stream, and further arrays, to a file, whole or not at all; raises ProblemError if it cannot be
-    written."""
+    """Write a stream and further arrays to a file, completely or not at all; raises ProblemError if that fails."""
     transcription = stream.core.transcription
     document = {
         "kind": "fixed-lag smoother",
@@ -69,7 +68,7 @@ def write(stream: Stream, path: str | os.PathLike[str], also: Mapping[str, Array
 
 
 def read(problem: Problem, path: str | os.PathLike[str]) -> Stream:
-    """The stream of a file that ``write`` made; raises ProblemError if it cannot be read, or is one of another problem
+    """Read a stream from a file that ``write`` made; raises ProblemError if it is unreadable, or from another problem
     or version."""
     with reading(Path(path), _AGAIN) as file:
         arrays: dict[str, Array] = read_npz(file)

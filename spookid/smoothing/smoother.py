@@ -97,7 +97,7 @@ class FixedLagSmoother(metaclass=Checked):
             self._waiting = Waiting(declared, self._window, corrects=problem.corrects)
 
     def update(self, t: float, values: Mapping[str, Any]) -> OnlineEstimate:
-        """Take samples of some signals, and update the estimates.
+        """Add samples of some signals, and update the estimates.
 
         Samples may come in any order: samples within the window count, older ones are left out and counted in
         ``intake``. NaN and None are no samples. After ten windows (at least 100 steps) without a sample, the states
@@ -134,8 +134,8 @@ class FixedLagSmoother(metaclass=Checked):
         return known.counts
 
     def released(self) -> tuple[Array, Array]:
-        """Return score (n_p,) and information (n_p, n_p) in the parameters of the data that left the window since the
-        last call, for a test whether the parameters have changed; see ``FixedLag.released``."""
+        """Return score (n_p,) and information (n_p, n_p) of the parameters from data that left the window since the
+        last call, to test if parameters have changed; see ``FixedLag.released``."""
         if self._stream is None:
             n = len(self.estimate.values)
             return np.zeros(n), np.zeros((n, n))
@@ -148,18 +148,18 @@ class FixedLagSmoother(metaclass=Checked):
 
     @property
     def bounds(self) -> tuple[Array, Array]:
-        """Bounds of the parameters, each (n_p,); for a smoother of a Problem with states."""
+        """Bounds of the parameters, (n_p,) each; only for a smoother of a Problem that has states."""
         transcription = self._of_problem.core.transcription
         return transcription.lower, transcription.upper
 
     def mark(self) -> Mark:
-        """Return the present state, from which a smoother of a Problem can begin anew, once there are states."""
+        """Return the present state, from which a smoother of a Problem can restart; None before there are states."""
         stream = self._of_problem
         arrays = stream.core.arrays(), stream.samples.arrays()
         return Mark(self.released_until, *arrays, stream.samples.counts, stream.now, stream)
 
     def begun_at(self, mark: Mark, values: Array, gradient: Array, information: Array) -> FixedLagSmoother:
-        """Return a smoother with other parameters from the oldest step in the window of ``mark`` on.
+        """Return a smoother that restarts at ``mark`` with other parameters from its oldest step on.
 
         Args:
             mark: a mark of this smoother.
@@ -176,7 +176,7 @@ class FixedLagSmoother(metaclass=Checked):
 
     @property
     def is_of_graph(self) -> bool:
-        """True if it smooths a Graph."""
+        """True if the smoother estimates the variables of a Graph."""
         return isinstance(self._stream, GraphStream)
 
     @property
@@ -185,8 +185,8 @@ class FixedLagSmoother(metaclass=Checked):
         return self._stream
 
     def save(self, path: str | PathLike[str], also: Mapping[str, Array] | None = None) -> None:
-        """Write the state to a file, whole or not at all; ``resume`` reads it. After a gap, until there
-        are states again, it is the state before the gap.
+        """Write the state to a file, completely or not at all; ``resume`` reads it. After a gap, until states exist
+        again, it is the state before the gap.
 
         Args:
             also: further arrays, by names, which ``resume`` leaves alone.
@@ -203,7 +203,7 @@ class FixedLagSmoother(metaclass=Checked):
 
     @classmethod
     def resume(cls, problem: Problem, path: str | PathLike[str]) -> Self:
-        """Return a smoother that continues where one was saved, with the same digits.
+        """Return a smoother that continues where another one was saved, with identical results.
 
         Args:
             problem: the very problem that it was made with.

@@ -30,13 +30,13 @@ _GAP, _SHORT = 10, 100
 
 
 def longest_gap(window: int) -> int:
-    """Steps without a sample behind which the states begin anew."""
+    """Number of steps without a sample after which states are initialized anew."""
     return max(_GAP * window, _SHORT)
 
 
 @dataclass(frozen=True, eq=False)
 class Mark:
-    """What a stream remembered at a time."""
+    """Saved state of a stream at one time."""
 
     until: float
     """Time of the oldest step in the window [s]."""
@@ -53,7 +53,7 @@ class Mark:
 
 
 class Stream:
-    """A window that moves along a problem's samples.
+    """Window that moves along the samples of a problem.
 
     Args:
         problem: as it is smoothed.
@@ -96,8 +96,8 @@ class Stream:
 
     @classmethod
     def begun(cls, initial: Initialization, window: int, iterations: int, counts: Intake) -> Stream:
-        """At the first states, with the samples of the first recording in the window, or behind it. ``counts``: of
-        samples before it."""
+        """Make a stream that begins at the first states, with the first recording's samples in or after the window.
+        ``counts``: of earlier samples."""
         new = cls._empty(initial, window, iterations)
         new.samples.counts = counts
         new._take_all(initial)
@@ -122,8 +122,8 @@ class Stream:
         return cls(problem, initial.settings, core, initial.observed, name, start, *told)
 
     def resumed_behind(self, initial: Initialization, counts: Intake) -> Stream:
-        """Return a stream with other states, behind a gap, which keeps the estimates of the parameters. ``counts``: of
-        all samples before those of the first states."""
+        """Return a stream with new states after a gap, which keeps the estimates of the parameters. ``counts``: of all
+        samples before the first new states."""
         told = replace(initial, step_errors=self.correction.amounts, findings=self.findings)
         new = Stream._empty(told, self.core.window, self.core.iterations)
         new.correction = self.correction
@@ -137,7 +137,7 @@ class Stream:
         return new
 
     def at(self, core: FixedLag, mark: Mark) -> Stream:
-        """A stream of the same problem at a mark, with another window there."""
+        """Make a stream of the same problem at a saved state, with the window there."""
         new = Stream.__new__(Stream)
         new.__dict__.update(
             self.__dict__, core=core, now=mark.now, iterations=0, _known=None, residual_test=ChiSquareTest()
@@ -174,7 +174,7 @@ class Stream:
         return self.core.first + self.core.steps - 1
 
     def take(self, t: object, values: object) -> None:
-        """Take samples, and update the estimates; see ``FixedLagSmoother.update``."""
+        """Add samples, and update the estimates; see ``FixedLagSmoother.update``."""
         time, finite = self.samples.checked(t, values)
         self.samples.add(time, finite, self.core.first)
         self.now, self.iterations = max(self.now, time), 0
@@ -187,7 +187,7 @@ class Stream:
             self._solve()
 
     def settle(self, most: int) -> None:
-        """Estimate all that is in the window anew, until it stands still or this has been done so often."""
+        """Iterate the estimates in the window until they converge, or up to a number of iterations."""
         for _ in range(most):
             self.iterations = 0
             self._solve()
@@ -206,8 +206,8 @@ class Stream:
         return self.start + self.problem.step * step
 
     def is_behind_gap(self, t: object, values: object) -> bool:
-        """Return True if samples come so long after all others that the window would no longer determine the motion.
-        Raises ProblemError as ``take``, and for a time far ahead of all others."""
+        """Return True if samples arrive so late after all others that the window would not determine the motion. Raises
+        ProblemError as ``take``, and for a time far ahead of all others."""
         time, _ = self.samples.checked(t, values)
         steps = (time - max(self.now, self.start)) / self.problem.step
         if steps > _LEAP:

@@ -27,7 +27,7 @@ _KEPT = 10
 
 
 class Waiting:
-    """Samples from which first states will be initialized.
+    """Samples that are collected until the first states can be initialized.
 
     Args:
         problem: as it is smoothed, with all noise declared.
@@ -50,14 +50,14 @@ class Waiting:
 
     @classmethod
     def behind(cls, stream: Stream) -> Self:
-        """After a gap: parameters and noise are those of the stream before it."""
+        """Make an object that waits after a gap: parameters and noise are those of the stream before it."""
         values = dict(zip(stream.core.transcription.names, stream.core.parameters.tolist(), strict=True))
         new = cls(stream.problem.with_(initial={**stream.problem.initial, **values}), stream.core.window)
         new.before, new.counts = stream, stream.counts
         return new
 
     def take(self, t: float, values: Mapping[str, Any]) -> Initialization | None:
-        """First states, once there are samples enough."""
+        """Add samples; returns the first states as soon as there are enough samples."""
         what = self._problem.what
         time, finite = checked(what, self._signals, t, values)
         known = self._come.get(time, {})
@@ -130,12 +130,12 @@ class Waiting:
         return from_guess(self._problem, recording, self.before.core.transcription.constants)
 
     def estimate(self) -> OnlineEstimate:
-        """What is known: nothing, or the parameters."""
+        """Present estimate: unknown, or the parameters from before a gap."""
         problem, bodies = self._problem, len(self._problem.model.bodies)
         free, labels = problem.free, [freedom.label for freedom in problem.model.freedoms]
         none, n, m = dict.fromkeys(labels, math.nan), len(free), 2 * len(labels)
         missing = self._missing if self._last else []
-        reason = f"no sample of {listing(missing)} has arrived yet" if missing else FEW
+        reason = f"no sample of signal {listing(missing)} has arrived yet" if missing else FEW
         nothing: dict[str, Any] = {
             "t": math.nan,
             "step": -1,
@@ -150,7 +150,7 @@ class Waiting:
             "converged": False,
         }
         if self.before is not None:
-            gap = f"after the gap at {self.before.now:.6g} s the states are estimated anew, and {reason}"
+            gap = f"the states are estimated anew after the gap in the data at {self.before.now:.6g} s, and {reason}"
             return replace(self.before.estimate(), **nothing, reason=gap)
         return OnlineEstimate(
             **nothing,
@@ -165,6 +165,6 @@ class Waiting:
 
 def _with_steps(step: float) -> Finding:
     """That estimates are not those of continuous time."""
-    effect = f"Estimates contain the discretization error of the step of {step:g} s, which a fit would remove;"
-    advice = "start=, a solution of the first seconds, determines the discretization error."
+    effect = f"Estimates contain the discretization error of the time step {step:g} s, which a fit would remove."
+    advice = "Give start=, a solution of the first seconds: it determines this error."
     return Finding("step.uncorrected", (), {"step": step}, effect, advice=advice)

@@ -23,7 +23,7 @@ _WORTH = 1e-10
 
 
 class ActiveSet:
-    """Codes of all box laws of a problem, with the memory that finds corners."""
+    """Active set of all piecewise (box) laws of a problem, with a memory to detect cycles."""
 
     def __init__(self, reduced: ReducedProblem) -> None:
         self._reduced, self._problem = reduced, reduced.problem
@@ -35,7 +35,7 @@ class ActiveSet:
         self._least, self._best, self._frozen = np.inf, dict[tuple[int, str], Array](), False
 
     def start(self, point: Point) -> Point:
-        """The point with the codes that its own values suggest, where it has none."""
+        """Point with the active set that its own values suggest, where it has none."""
         if not self._boxes:
             return point
         codes: list[dict[str, Array]] = [dict(chain) for chain in point.codes] or [{} for _ in point.states]
@@ -47,8 +47,8 @@ class ActiveSet:
         return replace(point, codes=tuple(codes))
 
     def update(self, here: Evaluation, settled: bool) -> Point:
-        """The point with the codes that hold from here on; those of laws without corners stay until a solver has
-        ``settled`` with them."""
+        """Point with the updated active set; laws without corners keep theirs until a solver has ``settled`` with
+        them."""
         if not self._boxes:
             return here.point
         point, codes = here.point, [dict(chain) for chain in here.point.codes]
@@ -82,7 +82,7 @@ class ActiveSet:
         return codes
 
     def unsettled(self, point: Point) -> int:
-        """How many laws without corners want another code than they have."""
+        """Number of laws without corners whose active set would change."""
         found = 0
         for chain, factor in self._pairs(point):
             if factor.box is not None and not factor.box.corners:

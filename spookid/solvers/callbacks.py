@@ -39,13 +39,13 @@ _ENDS = {
 
 
 def end_of(word: str) -> End:
-    """How a solve ended, by IPOPT's word for it."""
+    """Status of a solve, from the status text of IPOPT."""
     return _ENDS.get(word, (Status.STALLED, f"IPOPT: {word}"))
 
 
 def options(functions: Functions, watching: ca.Function, most: int, cost: float, verbose: bool) -> dict[str, Any]:
     """Options of ``nlpsol``. ``functions``: of the program; ``watching``: called with every iterate; ``most``:
-    iterations; ``cost``: of the objective at the start; ``verbose``: True to let IPOPT write its table on stdout."""
+    iterations; ``cost``: of the objective at the start; ``verbose``: True to let IPOPT print its table on stdout."""
     return {
         **functions.options,
         "iteration_callback": watching,
@@ -80,7 +80,7 @@ def settings(cost: float) -> dict[str, Any]:
 
 
 class Evaluated(Protocol):
-    """A nonlinear program in numbers: ``Program`` of a transcription, or another one."""
+    """Protocol of a nonlinear program that is evaluated numerically: ``Program`` of a transcription, or another one."""
 
     @property
     def size(self) -> int:
@@ -92,7 +92,7 @@ class Evaluated(Protocol):
 
     @property
     def jacobian_sparsity(self) -> ca.Sparsity:
-        """Of the rows in the unknowns."""
+        """Sparsity of the Jacobian of the constraints in the unknowns."""
 
     def objective(self, z: Array) -> float:
         """To be minimised."""
@@ -109,7 +109,7 @@ class Evaluated(Protocol):
 
 @runtime_checkable
 class Curved(Evaluated, Protocol):
-    """One that has second derivatives, too."""
+    """Protocol of a nonlinear program that also has second derivatives."""
 
     @property
     def hessian_sparsity(self) -> ca.Sparsity:
@@ -132,7 +132,7 @@ class Watch:
 
     @property
     def over(self) -> bool:
-        """True if the solver has to stop."""
+        """True if the solver must stop."""
         return self.interrupted or self.error is not None
 
 
@@ -192,7 +192,7 @@ class _Function(ca.Callback):  # type: ignore[misc]
 
 @dataclass(eq=False)
 class Functions:
-    """What ``nlpsol`` needs of a program; it must live as long as the solver that uses it."""
+    """Functions of a program that ``nlpsol`` calls; they must live as long as the solver."""
 
     program: Evaluated
     watch: Watch
@@ -222,8 +222,8 @@ class Functions:
 
 
 def observer(program: Evaluated, see: Callable[[Array, Array, Array], bool], watch: Watch) -> ca.Function:
-    """What ``nlpsol`` calls at every iterate. ``see``: given z and the multipliers of its bounds and of the rows; it
-    returns True to stop the solver."""
+    """Function that ``nlpsol`` calls at every iterate. ``see``: receives z and the multipliers of bounds and
+    constraints; it returns True to stop the solver."""
     rows = len(program.bounds[0])
     sizes = {"x": program.size, "f": 1, "g": rows, "lam_x": program.size, "lam_g": rows}
     names = ca.nlpsol_out()

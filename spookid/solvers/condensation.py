@@ -23,7 +23,7 @@ from spookid.records import dataclass
 
 @dataclass(frozen=True, eq=False)
 class NullSpaceAndInverse:
-    """Matrices A (n, rows, columns), split into what they reach and what they do not."""
+    """Null spaces and pseudo-inverses of matrices A (n, rows, columns)."""
 
     null: Array
     """Orthonormal columns with A null = 0, (n, columns, columns − rank)."""
@@ -32,7 +32,7 @@ class NullSpaceAndInverse:
 
 
 def inverses(matrices: Array) -> tuple[Array, Array]:
-    """A⁻¹ and log |det A| of every step's matrix (n, t, t); −∞, and an inverse of no meaning, if one is singular."""
+    """Inverse A⁻¹ and log |det A| of every step's matrix (n, t, t); −∞ and a meaningless inverse if it is singular."""
     n, t, _ = matrices.shape
     if (by := routines()) is not None:
         given, found, logarithms = np.ascontiguousarray(matrices), np.empty(matrices.shape), np.empty(n)
@@ -43,7 +43,7 @@ def inverses(matrices: Array) -> tuple[Array, Array]:
 
 
 def rank(matrices: Array) -> int:
-    """Largest rank over the steps of (n, rows, columns)."""
+    """Largest rank of the matrices of all steps, (n, rows, columns)."""
     if not matrices.size:
         return 0
     full = int(min(matrices.shape[1:]))
@@ -62,7 +62,7 @@ def _rank(matrices: Array) -> int:
 
 
 def combinations(columns: Array) -> Mask:
-    """True for columns of every step's matrix (n, rows, columns) that earlier ones combine to, (n, columns)."""
+    """True for columns that depend linearly on earlier ones, per step's matrix (n, rows, columns), (n, columns)."""
     left, combined = columns.copy(), np.zeros((len(columns), columns.shape[2]), dtype=np.bool_)
     longest = np.max(np.linalg.norm(columns, axis=1), axis=1, initial=0.0)
     for i in range(columns.shape[2]):
@@ -75,15 +75,18 @@ def combinations(columns: Array) -> Mask:
 
 
 def null_space_basis(matrices: Array, rank: int) -> Array:
-    """Orthonormal columns Z with A Z = 0 of every step's matrix, of one rank, (n, columns, columns − rank)."""
-    found = _decomposed(matrices, rank, inverse=False)
-    return (null_space_and_inverse(matrices, rank) if found is None else found).null
+    """Orthonormal null-space basis Z, A Z = 0, of every step's matrix of equal rank, (n, columns, columns − rank)."""
+    return null_space_and_inverse(matrices, rank, inverse=False).null
+
+
+def inverse_of_rank(matrices: Array, rank: int) -> Array:
+    """Pseudo-inverse of every step's matrix, of one rank, (n, columns, rows); NaN where a matrix does not have it."""
+    return null_space_and_inverse(matrices, rank, null=False).inverse
 
 
 def orthonormal(columns: Array) -> Array:
-    """Orthonormal columns of the same span for every step, (n, rows, columns), by Gram–Schmidt, twice and the longest
-    first: rows that are longer than others by many orders of magnitude cost these no digits (Householder's reflections
-    mix them)."""
+    """Orthonormal columns with the same span for every step, (n, rows, columns), by Gram–Schmidt, twice and the longest
+    first: unlike Householder reflections, it is accurate for rows of very different lengths."""
     if (by := routines()) is not None:
         found = np.array(columns, order="C")
         by.orthonormal(*found.shape, address(found))
@@ -101,40 +104,33 @@ def orthonormal(columns: Array) -> Array:
     return found
 
 
-def null_space_and_inverse(matrices: Array, rank: int) -> NullSpaceAndInverse:
-    """Null space and pseudo-inverse of every step's matrix, of one rank; NaN where a matrix does not have it."""
-    if (decomposed := _decomposed(matrices, rank)) is not None:
-        return decomposed
+def null_space_and_inverse(matrices: Array, rank: int, null: bool = True, inverse: bool = True) -> NullSpaceAndInverse:
+    """Null space and pseudo-inverse of every step's matrix of equal rank; NaN where a matrix has another rank."""
+    if (by := routines()) is not None:
+        (n, rows, columns), given = matrices.shape, np.ascontiguousarray(matrices)
+        both = np.empty((n, columns, columns - rank) if null else 0), np.empty((n, columns, rows) if inverse else 0)
+        by.decompose(n, rows, columns, rank, address(given), *(address(a if a.size else None) for a in both))
+        return NullSpaceAndInverse(*both)
     left, values, right = np.linalg.svd(matrices, full_matrices=True)
     least = max(matrices.shape[1:]) * np.finfo(np.float64).eps * values[:, :1]
     scaled = left[:, :, :rank] / np.where(values > least, values, np.nan)[:, None, :rank]
-    inverse = np.matmul(right[:, :rank, :].transpose(0, 2, 1), scaled.transpose(0, 2, 1))
-    return NullSpaceAndInverse(np.ascontiguousarray(right[:, rank:, :].transpose(0, 2, 1)), inverse)
-
-
-def _decomposed(matrices: Array, rank: int, inverse: bool = True) -> NullSpaceAndInverse | None:
-    """Null space and pseudo-inverse in C, the latter empty if it is not wanted; None without the C extension."""
-    if (by := routines()) is None:
-        return None
-    (n, rows, columns), given = matrices.shape, np.ascontiguousarray(matrices)
-    null, found = np.empty((n, columns, columns - rank)), np.empty((n, columns, rows) if inverse else 0)
-    by.decompose(n, rows, columns, rank, address(given), address(null), address(found if inverse else None))
-    return NullSpaceAndInverse(null, found)
+    found = np.matmul(right[:, :rank, :].transpose(0, 2, 1), scaled.transpose(0, 2, 1))
+    return NullSpaceAndInverse(np.ascontiguousarray(right[:, rank:, :].transpose(0, 2, 1)), found)
 
 
 def smallest_solution(matrices: Array, right: Array, rank: int) -> Array:
-    """Least-squares solution x of A x = right, smallest in norm, (n, rows, columns), (n, rows) to (n, columns).
+    """Least-squares solution x of A x = right with smallest norm, (n, rows, columns), (n, rows) to (n, columns).
 
     NaN if anything is not finite, or a matrix has not that rank.
     """
-    if not (np.all(np.isfinite(matrices)) and np.all(np.isfinite(right))):
+    if not np.isfinite(np.sum(matrices) + np.sum(right)):
         return np.full((len(matrices), matrices.shape[2]), np.nan)
-    return np.asarray(np.matmul(null_space_and_inverse(matrices, rank).inverse, right[:, :, None])[:, :, 0])
+    return np.asarray(np.matmul(inverse_of_rank(matrices, rank), right[:, :, None])[:, :, 0])
 
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """Columns of a factor's full Jacobian."""
+    """Layout of the columns in a factor's full Jacobian."""
 
     offsets: tuple[int, ...]
     """Of the steps that it sees."""
@@ -147,7 +143,7 @@ class Layout:
 
     @property
     def places(self) -> Integers:
-        """Of the visible columns at each offset, (offsets, visible)."""
+        """Indices of the visible columns at each offset, (offsets, visible)."""
         return np.arange(len(self.offsets))[:, None] * self.full + np.array(self.visible, dtype=np.int64)
 
 
@@ -175,8 +171,8 @@ class _Plan:
 
 
 def condensed(call: Call, layout: Layout, basis: Array | None, drag: Array | None, complement: Array | None) -> Array:
-    """Transposed Jacobians in what is left, unknowns of the steps in order of offset and parameters last, then the
-    residual, (count, columns + 1, rows that are left).
+    """Transposed Jacobians in the remaining unknowns of the steps, in order of offset, then the parameters and the
+    residual, (count, columns + 1, remaining rows).
 
     Args:
         call: the factor's full Jacobians.

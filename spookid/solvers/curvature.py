@@ -18,7 +18,7 @@ import numpy as np
 from spookid.kernels.arrays import Array
 from spookid.kernels.kernel import CHUNK
 from spookid.records import dataclass
-from spookid.solvers.condensation import null_space_and_inverse
+from spookid.solvers.condensation import inverse_of_rank
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.structured import NormalEquations, summed
 from spookid.transcription.factor import Block, Factor
@@ -26,7 +26,7 @@ from spookid.transcription.transcription import Point
 
 
 def curvature(reduced: ReducedProblem, point: Point, chain: int, basis: Array | None) -> NormalEquations:
-    """S of one chain at ``point`` in the ``basis`` (N, columns, tangent) of its steps; the gradient is left zero."""
+    """Curvature S of one chain at ``point`` in the ``basis`` (N, columns, tangent); the gradient stays zero."""
     return _Curvature(reduced, point, chain, basis).assembled()
 
 
@@ -84,7 +84,7 @@ class _Curvature:
         hidden = list(factor.variables).index(offset) * self._width + columns
         jacobian = self._reduced.scale(factor) * block.matrix[here, :-1]
         fitted = jacobian[:, hidden].transpose(0, 2, 1)
-        inverse = null_space_and_inverse(fitted, self._reduced.hidden(factor)).inverse
+        inverse = inverse_of_rank(fitted, self._reduced.hidden(factor))
         slopes = self._visible(factor, jacobian, axes=1)
         moved = slopes + np.matmul(self._visible(factor, second[:, :, hidden], axes=1), inverse)
         return visible + _square(slopes) - _square(moved)
@@ -106,7 +106,7 @@ class _Curvature:
     def _tangent_space(self, blocks: Sequence[Block], basis: Array) -> _Surface:
         matrix = np.concatenate([b.matrix[:, :-1].transpose(0, 2, 1) for b in blocks], axis=1)
         columns = self._reduced.columns
-        inverse = null_space_and_inverse(matrix[:, :, columns], len(columns) - self._reduced.tangent).inverse
+        inverse = inverse_of_rank(matrix[:, :, columns], len(columns) - self._reduced.tangent)
         return _Surface(blocks, basis, inverse, -np.matmul(inverse, matrix[:, :, self._width :]))
 
     def _visible(self, factor: Factor, matrix: Array, axes: int) -> Array:

@@ -23,7 +23,7 @@ from spookid.solvers.structured import NormalEquations, NotPositiveDefiniteError
 
 @dataclass(frozen=True, eq=False)
 class ForwardSubstitution:
-    """Right-hand side g of the states and of the equality constraints."""
+    """Forward substitution of a gradient g of the states and of values of the equality constraints."""
 
     values: Array | None
     """Gradient as ``Elimination.step`` expects it; None if it is part of the factor."""
@@ -64,11 +64,11 @@ class Elimination:
 
     @property
     def own(self) -> ForwardSubstitution:
-        """Of the equations' own gradient, the border's last column."""
+        """Forward substitution of the equations' own gradient, the last column of the border."""
         return ForwardSubstitution(None, self.corner[:-1, -1], float(self.corner[-1, -1]))
 
     def forward(self, gradient: Array, values: Sequence[Array] = ()) -> ForwardSubstitution:
-        """Of another gradient (N t,) and values of the equality constraints, each (count, rows)."""
+        """Forward substitution of another gradient (N t,) and values of equality constraints, (count, rows) each."""
         right = self._chain.stood(gradient[:, None], [value[:, :, None] for value in values])[:, :, 0]
         half, taken, square = self._chain.forward(right)
         return ForwardSubstitution(half, taken[:-1], square)
@@ -79,23 +79,23 @@ class Elimination:
         return self._chain.states(whole), self._chain.of_rows(whole)
 
     def responses(self) -> tuple[Array, list[Array]]:
-        """The same of K⁻¹B, the gradient last: (N t, n_p + 1), and (count, rows, n_p + 1)."""
+        """Solution K⁻¹B, gradient last: states (N t, n_p + 1), and multipliers (count, rows, n_p + 1)."""
         whole = self._chain.solve(None)
         return self._chain.states(whole), self._chain.of_rows(whole)
 
     def solve(self, right: Array, values: Sequence[Array] = ()) -> tuple[Array, list[Array]]:
-        """The states' part (N t, m) and the equality constraints' parts, each (count, rows, m), of K⁻¹ times right-hand
-        sides of the same shapes, which may be overwritten; without values these are zero."""
+        """Solution of K x = right-hand side: states' part (N t, m) and equality constraints' parts, each (count, rows,
+        m). Right-hand sides may be overwritten; constraint values default to zero."""
         whole = self._chain.solve(self._chain.stood(right, values))
         return self._chain.states(whole), self._chain.of_rows(whole)
 
     def covariances(self) -> Array:
-        """Blocks of K⁻¹, (N, w, w): of the unknowns of each step and those in reach, and then of their multipliers."""
+        """Blocks of K⁻¹, (N, w, w): of the unknowns of each step and of steps in reach, then of their multipliers."""
         whole, _ = self._chain.inverse(0, self._chain.stages, None)
         return self._by_steps(whole)[: self._chain.steps]
 
     def covariances_backward(self) -> Iterator[tuple[int, Array]]:
-        """The same of some steps at a time, the last ones first, with the number of the first."""
+        """Same blocks for some steps at a time, the last steps first, with the number of the first."""
         chain, ahead = self._chain, None
         size = max(NUMBERS // chain.S**2, 1)
         for stop in range(chain.stages, 0, -size):
@@ -115,11 +115,11 @@ class Elimination:
         return found
 
     def held(self) -> list[Mask]:
-        """True for equality constraints that say what others do not say already, per factor (count, rows)."""
+        """True for equality constraints that are not implied by others, per factor (count, rows)."""
         return self._chain.of_rows(np.einsum("kii->ki", self._chain.panels[:, : self._chain.T, : self._chain.T]) > 0)
 
     def along(self, covariances: Array, number: int, offsets: Sequence[int]) -> Array:
-        """Blocks of K⁻¹ of the states of a hard factor, by its number, with its multipliers, (count, columns, rows)."""
+        """Blocks of K⁻¹ of the states and multipliers of a constraint factor, by its number, (count, columns, rows)."""
         chain, (steps, columns) = self._chain, self._chain.places[number]
         first = (chain.reach + 1) * chain.tangent + max(offsets) * chain.multipliers
         states = np.concatenate([np.arange(o * chain.tangent, (o + 1) * chain.tangent) for o in offsets])
@@ -143,7 +143,7 @@ def assembled(
 
 
 def cross_covariances(covariances: Array, offsets: Sequence[int], states: Array) -> Array:
-    """P Jᵀ for transposed Jacobians of the states (count, unknowns, rows), steps in order of offset; P as of
+    """Products P Jᵀ for transposed Jacobians of the states (count, unknowns, rows), steps in order of offset; P as from
     ``Elimination.covariances``."""
     unknowns, seen = states.shape[1], covariances[: len(states)]
     if max(offsets) + 1 > len(offsets):

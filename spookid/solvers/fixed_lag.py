@@ -94,12 +94,12 @@ class FixedLag:
 
     @property
     def states(self) -> Array:
-        """Best values of the steps that are kept, (steps, ambient)."""
+        """Best states of the steps in the window, (steps, ambient)."""
         return np.asarray(self._window.states.values.copy())
 
     @property
     def first(self) -> int:
-        """Number of the oldest step that is kept."""
+        """Number of the oldest step in the window."""
         return self._window.first
 
     @property
@@ -108,7 +108,7 @@ class FixedLag:
         return self._window.steps
 
     def append(self, state: Array | None = None) -> int:
-        """Add the newest step, and let the oldest leave if there are too many.
+        """Add the newest step, and marginalize the oldest step if the window is full.
 
         Args:
             state: (ambient,); by default the last two are continued.
@@ -130,7 +130,7 @@ class FixedLag:
         return window.first + window.steps - 1
 
     def set_data(self, name: str, step: int, data: Array, missing: Mask | None = None) -> bool:
-        """The numbers of a factor's equations at steps ``step`` to ``step`` + reach.
+        """Set the data of a factor's equations at steps ``step`` to ``step`` + reach.
 
         Args:
             data: (n_d,).
@@ -149,14 +149,14 @@ class FixedLag:
         if place < 0:
             return False
         if place >= window.steps:
-            raise ValueError(f"step {step} has no data yet; the newest step is {window.first + window.steps - 1}")
+            raise ValueError(f"time step {step} has no data yet; the newest step is {window.first + window.steps - 1}")
         placed.data.values[place] = data
         placed.absent.values[place] = False if missing is None else missing
         return True
 
     def solve(self) -> int:
-        """Estimate all that is kept; how many steps it took: at most ``iterations``, and as many again that are small
-        where equality constraints are not met to the last digit."""
+        """Estimate all states in the window; returns the number of iterations: at most ``iterations``, and as many
+        small ones if equality constraints are not satisfied to the last digit."""
         taken, small, met = 0, False, True
         if self._age * _RENEWALS >= self.window:
             self._slopes = None
@@ -173,16 +173,16 @@ class FixedLag:
         return taken
 
     def state_covariance(self) -> Array:
-        """Of the newest state in its tangent, (t, t); NaN where it is not determined."""
+        """Covariance of the newest state in its tangent space, (t, t); NaN where it is not determined."""
         t = self.transcription.manifold.tangent
         return self.covariance()[:t, :t]
 
     def parameter_covariance(self) -> Array:
-        """(n_p, n_p); NaN where they are not determined."""
+        """Covariance of the parameters, (n_p, n_p); NaN where they are not determined."""
         return self.covariance(0)
 
     def released(self) -> tuple[Array, Array]:
-        """Score (n_p,) and information (n_p, n_p) of what left since this was asked last, at the present parameters.
+        """Score (n_p,) and information (n_p, n_p) of data that left the window since the last call, at the parameters.
 
         With rows [E | e] of the parameters that are left of rows that have left, states eliminated: Eᵀe and EᵀE. At the
         true parameters, and with noise as large as it is said to be, e is white and of unit variance.
@@ -192,7 +192,7 @@ class FixedLag:
         return found
 
     def oldest(self) -> tuple[float, int]:
-        """Of the rows that leave next the sum of squares at the best values, and how many of them are measured."""
+        """Sum of squares of the residuals that leave next, at the best values, and the number of measured ones."""
         self._memory.evaluate(self.parameters, 1)
         return self._window.oldest()
 
@@ -306,8 +306,8 @@ class FixedLag:
         self._window.drop()
 
     def covariance(self, steps: int = 1) -> Array:
-        """Of so many of the newest states, the oldest first, and the parameters, (steps t + n_p, steps t + n_p); NaN
-        where they are not determined."""
+        """Joint covariance of the newest states, the oldest of them first, and the parameters, (steps t + n_p, steps t
+        + n_p); NaN where not determined."""
         if self._border is None:
             self._linearize(best=False)
             self._border = self._factorized()
@@ -320,7 +320,7 @@ class FixedLag:
         return covariance
 
     def arrays(self) -> dict[str, Array]:
-        """All that is remembered, by names."""
+        """Complete state of the smoother, as arrays by name."""
         first = self._first
         own = {
             "settings": np.array([self.window, self.iterations, self.volumes]),
@@ -337,7 +337,7 @@ class FixedLag:
 
     @classmethod
     def resumed(cls, transcription: Transcription, arrays: Mapping[str, Array]) -> FixedLag:
-        """One that continues from ``arrays`` of another, with the same digits."""
+        """Smoother that continues from ``arrays`` of another one, with identical digits."""
         window, iterations, volumes = (int(value) for value in arrays["settings"])
         new = cls(transcription, window, parameters=arrays["parameters"], iterations=iterations, volumes=bool(volumes))
         if len(arrays["first estimates"]):

@@ -28,7 +28,7 @@ RANK = 1e-11
 
 @dataclass(frozen=True, eq=False)
 class Front:
-    """Rows of unknowns (n,), each with its value in the last column."""
+    """Equations in unknowns (n,), with the right-hand side in the last column."""
 
     soft: Array
     """(m, n + 1)."""
@@ -40,7 +40,7 @@ class Front:
 
 @dataclass(frozen=True, eq=False)
 class Pivots:
-    """Rows that give unknowns by those that follow, in the order in which they were found."""
+    """Equations that determine unknowns from later ones, in the order of their elimination."""
 
     rows: Array
     """(p, n + 1)."""
@@ -54,14 +54,14 @@ class Pivots:
     """How many unknowns were to be eliminated."""
 
     def solve(self, step: Array) -> None:
-        """Put the unknowns that the rows give into a step (n,) of which the others are known."""
+        """Compute the unknowns that the equations determine, in a step (n,) whose other entries are known."""
         for row, place, shift in zip(self.rows[::-1], self.places[::-1], self.shifts[::-1], strict=True):
             step[place] = 0.0
             step[place] = -(row[:-1] @ step + row[-1] + shift) / row[place]
 
     def responses(self, known: Array) -> Array:
-        """How all unknowns follow unit noise in the residuals, (n, k + residuals), by how those that the rows do not
-        give follow noise in other rows, (n, k), 0 elsewhere."""
+        """Response of all unknowns to unit noise in the residuals, (n, k + residuals), from the response of the other
+        unknowns to noise in other equations, (n, k), 0 elsewhere."""
         whole = np.concatenate([known, np.zeros((len(known), len(self.places) - self.hard))], axis=1)
         for i in reversed(range(len(self.places))):
             row, place = self.rows[i, :-1], self.places[i]
@@ -74,7 +74,7 @@ class Pivots:
 
     @property
     def square(self) -> float:
-        """How much the residuals' cost falls by the step."""
+        """Decrease of the residuals' cost by the step."""
         values = self.rows[self.hard :, -1] + self.shifts[self.hard :]
         return float(values @ values)
 
@@ -112,8 +112,8 @@ def eliminate(front: Front, count: int, states: int, hidden: Mask | None = None)
 
 
 def settled(front: Front, firm: Array) -> tuple[Front, Array]:
-    """Equality constraints of the parameters alone taken from a front to others, (r, n_p + 1), of which independent
-    ones are kept."""
+    """Equality constraints of the parameters alone, moved from one front to others, (r, n_p + 1); only independent ones
+    are kept."""
     n = firm.shape[1] - 1
     alone = np.max(np.abs(front.hard[:, : -n - 1]), axis=1, initial=0.0) <= DEPENDENT
     if not np.any(alone):
@@ -146,8 +146,8 @@ def _hard_pivots(soft: Array, hard: Array, linear: Array, count: int) -> tuple[A
 
 
 def triangularize(rows: Array, columns: list[int], first: int, lengths: Array) -> list[int]:
-    """Reflect rows (m, n + 1) from the ``first`` on, in place, until they are in echelon form in some columns, in this
-    order; the columns that have a pivot."""
+    """Reflect rows (m, n + 1) from the ``first`` on, in place, to echelon form in given columns, in this order; returns
+    the columns with a pivot."""
     found = list[int]()
     for j in columns:
         i = first + len(found)
@@ -167,8 +167,8 @@ def triangularize(rows: Array, columns: list[int], first: int, lengths: Array) -
 
 
 def bounded_solution(pivots: Pivots, step: Array, lower: Array, upper: Array) -> Array:
-    """The unknowns (n,) at which the rows' cost is least, lower ≤ δ ≤ upper with bounds that contain 0; those that no
-    row gives stay 0. ``step``: the same without bounds."""
+    """Unknowns (n,) with least cost, lower ≤ δ ≤ upper with bounds that contain 0; undetermined unknowns stay 0.
+    ``step``: the solution without bounds."""
     if np.all((step >= lower) & (step <= upper)):
         return step
     soft = pivots.rows[pivots.hard :]

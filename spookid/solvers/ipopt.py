@@ -52,7 +52,7 @@ _LEFT_OUT = 1e-6
 
 @dataclass(frozen=True)
 class Ipopt(metaclass=Checked):
-    """Settings; all tolerances are free of units."""
+    """Settings of the solver IPOPT; all tolerances are dimensionless."""
 
     name: ClassVar[str] = "ipopt"
     max_iterations: int = 500
@@ -70,16 +70,16 @@ class Ipopt(metaclass=Checked):
 
     @property
     def is_exact(self) -> bool:
-        """True if IPOPT is given second derivatives of the residuals."""
+        """True if IPOPT gets second derivatives of the residuals."""
         return self.hessian == "exact"
 
     def solve(self, transcription: Transcription, start: Point, callback: Callback | None = None) -> Outcome:
-        """Minimise from ``start``; ``callback`` is given every iterate."""
+        """Minimise the cost from ``start``; ``callback`` receives every iterate."""
         return _Run(self, transcription, _begun(transcription, start), callback or (lambda _: None)).run()
 
 
 def program(transcription: Transcription, start: Point) -> Program:
-    """The program of a first solve without relaxed pairs, whose unknowns are zero at its ``origin``."""
+    """Program of a first solve without relaxed pairs, whose unknowns are zero at its ``origin``."""
     rows, settled, start = (
         with_constraint_rows(transcription),
         transcription.at_solution(),
@@ -251,7 +251,7 @@ class _Run:
         # Where nothing is left to gain, rounding may keep IPOPT from a step that it would take.
         moved = status is Status.STALLED and len(self.history) > first
         if moved and self._stationary(self.history[-1].total) is not None:
-            return Status.CONVERGED, f"the scaled gradient is below {_SMALL_COSINE:g}, and IPOPT stops"
+            return Status.CONVERGED, f"IPOPT stopped with a scaled gradient below {_SMALL_COSINE:g}"
         return limit if status is Status.MAX_ITERATIONS else (status, detail)
 
     def _prepare(self, held: list[Mask] | None, t: float) -> None:

@@ -16,7 +16,7 @@ _PARTS = [f"{front} {part}" for front in ("carried", "border") for part in ("sof
 
 
 class Memory:
-    """Rows that are carried, and the rows of the window eliminated with them."""
+    """Marginalized equations, and the equations of the window that are eliminated with them."""
 
     def __init__(self, window: LagWindow) -> None:
         self._window = window
@@ -30,8 +30,8 @@ class Memory:
         self._found: list[Pivots] = []
 
     def linearize(self, parameters: Array, point: Array | None, count: int) -> None:
-        """The window's rows of the first ``count`` steps, at the first estimates of states and parameters, the latter
-        being ``point``; without it all is linearized at the best values."""
+        """Linearize the equations of the first ``count`` steps at the first estimates of states and parameters
+        (``point``); without ``point``, at the best values."""
         window = self._window
         window.choose_points(point is None)
         window.linearize(parameters if point is None else point, count)
@@ -40,7 +40,7 @@ class Memory:
         self.evaluate(parameters, count)
 
     def evaluate(self, parameters: Array, count: int) -> tuple[float, float]:
-        """Cost of the window's residuals at the best values, and the largest value of a hard one."""
+        """Cost of the window's residuals at the best values, and the largest constraint violation."""
         cost = self._window.evaluate(parameters, count)
         found = [(p, p.residual[: p.standing(count)]) for p in self._window.placed]
         cost += sum(float(np.vdot(values, values)) for placed, values in found if not placed.factor.hard)
@@ -48,15 +48,15 @@ class Memory:
         return cost, float(max(hard, default=0.0))
 
     def border_step(self, border: Pivots) -> Array:
-        """Of the parameters, as far as nothing bounds them."""
+        """Step of the parameters without bounds."""
         step = np.zeros(border.count)
         border.solve(step)
         return step
 
     def factorize(self, slopes: Array, beside: Array) -> Pivots:
-        """Eliminate all steps, then the parameters, whose rows are given back. ``slopes``: linear terms of the rows
-        whose oldest step is each, (steps, (reach + 1) t + n_p); ``beside``: more rows of the parameters alone, (m, n_p
-        + 1)."""
+        """Eliminate all steps, then the parameters, whose equations are returned. ``slopes``: linear terms of the
+        equations by their oldest step, (steps, (reach + 1) t + n_p); ``beside``: more equations of the parameters
+        alone, (m, n_p + 1)."""
         carried, firm, rest = self._carried, self._border.hard, [self._border.soft, beside]
         self._found = []
         for step in range(self._window.steps):
@@ -70,15 +70,15 @@ class Memory:
 
     @property
     def square(self) -> float:
-        """Of the states' step for given parameters, in standard errors."""
+        """Squared norm of the states' step for given parameters, in standard errors."""
         return sum(found.square for found in self._found)
 
     def pivots(self, step: int) -> Pivots:
-        """Rows that give a step's state by the next ones and the parameters."""
+        """Equations that determine a step's state from the next states and the parameters."""
         return self._found[step]
 
     def step(self, parameters: Array) -> Array:
-        """Of all states, (steps, t), that belongs to one of the parameters."""
+        """Step of all states, (steps, t), for a given step of the parameters."""
         t, reach, count = self._t, self._window.reach, self._window.steps
         steps = np.zeros((count + reach, t))
         for k in reversed(range(count)):
@@ -89,11 +89,11 @@ class Memory:
 
     @property
     def carried_states(self) -> Array:
-        """Carried residuals in the states that they see, (rows, reach t)."""
+        """Marginalized residuals in terms of the states that they contain, (rows, reach t)."""
         return self._carried.soft[:, : self._window.reach * self._t]
 
     def covariances(self) -> Array:
-        """Of each step's state and the next ones for given parameters, (steps, (reach + 1) t, (reach + 1) t)."""
+        """Covariances of each state and the next ones for given parameters, (steps, (reach + 1) t, (reach + 1) t)."""
         t, size = self._t, self._window.reach * self._t
         found = np.zeros((len(self._found) + 1, size + t, size + t))
         known = np.eye(size + t + self._n)[:, t : t + size]
@@ -107,7 +107,7 @@ class Memory:
         return found[:-1]
 
     def merit(self, steps: Array, parameters: Array) -> tuple[float, float]:
-        """Cost of the carried rows after a step, and the largest value of a hard one."""
+        """Cost of the marginalized equations after a step, and the largest constraint violation."""
         cost = violation = 0.0
         for front, step in self._moved(steps, parameters):
             values = front.soft[:, :-1] @ step + front.soft[:, -1]
@@ -116,14 +116,14 @@ class Memory:
         return cost, violation
 
     def follow(self, steps: Array, parameters: Array) -> None:
-        """Bring the values of carried rows to where a step has led."""
+        """Update the values of marginalized equations after a step."""
         for front, step in self._moved(steps, parameters):
             front.soft[:, -1] += front.soft[:, :-1] @ step
             front.hard[:, -1] += front.hard[:, :-1] @ step
         self.score += self.information @ parameters
 
     def leave(self, slopes: Array) -> None:
-        """Take over the rows of the oldest step, with their linear term."""
+        """Marginalize the equations of the oldest step, with their linear term."""
         start = len(self._carried.linear) - self._n
         before = self._carried.linear[start:]
         _, self._carried, rest = self._eliminated(self._carried, 0, slopes)
@@ -134,7 +134,7 @@ class Memory:
         self._border = Front(eliminate(whole, self._n, self._n)[0].rows, firm, self._border.linear)
 
     def arrays(self) -> dict[str, Array]:
-        """All that is remembered, by names."""
+        """Complete content of the memory, as arrays by name."""
         parts = [part.copy() for one in (self._carried, self._border) for part in (one.soft, one.hard, one.linear)]
         found = dict(zip(_PARTS, parts, strict=True))
         return found | {"score": self.score.copy(), "information": self.information.copy()}
@@ -322,7 +322,7 @@ class NativeMemory(Memory):
 
 
 def memory_of(window: LagWindow) -> Memory:
-    """In compiled code if there is any."""
+    """Memory in compiled code if available, otherwise in Python."""
     loaded = window_library()
     return Memory(window) if loaded is None else NativeMemory(window, loaded)
 
@@ -332,7 +332,7 @@ _LOST = 1e-13
 
 
 def restarted(arrays: Mapping[str, Array], parameters: Array, gradient: Array, information: Array) -> dict[str, Array]:
-    """``FixedLag.arrays()`` with other parameters from the oldest step of the window on.
+    """Arrays as of ``FixedLag.arrays()`` with other parameters from the oldest step of the window on.
 
     Information from steps that have left the window is dropped, except equality constraints and the given information:
     it would be wrong if the parameters changed a little earlier.

@@ -42,7 +42,7 @@ _KNOWN = 1e-6
 
 
 class FirstEstimates:
-    """The point of a window's parameters. ``point``: where they are linearized, (n_p,)."""
+    """Linearization point of a window's parameters. ``point``: where they are linearized, (n_p,)."""
 
     def __init__(self, window: LagWindow, point: Array) -> None:
         self.point = point.copy()
@@ -53,8 +53,8 @@ class FirstEstimates:
         """Updates until other estimates are looked for."""
 
     def renew(self, parameters: Array) -> None:
-        """Take the present values if that is harmless; once in as many updates as the window has steps at the most.
-        The window's Jacobians are those of other parameters afterwards."""
+        """Move the linearization point to the present values if this is harmless, at most once per window length. The
+        window's Jacobians then belong to other parameters."""
         self.waits -= 1
         sizes = np.maximum(np.abs(self.point), self._window.problem.magnitudes)
         if self.waits >= 0 or np.all(np.abs(parameters - self.point) <= _FAR * sizes):
@@ -107,7 +107,7 @@ class Anchor:
         """True until all directions have been known once."""
 
     def renew(self, rows: Pivots) -> None:
-        """Let go what all rows, of which the parameters' are given, know by now."""
+        """Remove terms that all equations, of which the parameters' are given, determine by now."""
         along = rows.rows[rows.hard :, :-1] * self._sizes
         for row in rows.rows[: rows.hard, :-1] * self._sizes:  # what is given exactly needs no hold
             along = np.concatenate([along, row[None] / max(np.linalg.norm(row), 1e-300) / _SHARE**2])
@@ -117,7 +117,7 @@ class Anchor:
         self.open = bool(np.any(weights > 0.0))
 
     def rows(self, parameters: Array) -> Array:
-        """What holds them, with its value in the last column, (n_p, n_p + 1)."""
+        """Equations that keep the parameters, with right-hand side in the last column, (n_p, n_p + 1)."""
         return np.column_stack([self.slopes, self.slopes @ (parameters - self.start)])
 
     def cost(self, parameters: Array) -> float:
@@ -127,18 +127,18 @@ class Anchor:
 
 
 def check_volumes(window: LagWindow) -> None:
-    """Refuse what is not there; raises ProblemError if equality constraints link steps."""
+    """Raise ProblemError if equality constraints connect steps, which is not supported."""
     for placed in window.placed:
         if placed.factor.hard and placed.factor not in window.problem.local and not placed.factor.first_only:
             raise ProblemError(
-                f"the constraints of {placed.factor.name} link several steps, which a fixed-lag smoother does not "
-                "support; choose another stepper, or measured efforts"
+                f"the constraints {placed.factor.name} connect several time steps, which a fixed-lag smoother does "
+                "not support; choose another stepper, or measure efforts"
             )
 
 
 def volume_slopes(window: LagWindow, memory: Memory, point: Array) -> Array:
-    """Half the gradient in the states and parameters, (steps, (reach + 1) t + n_p), by the oldest step of the rows.
-    ``memory``: with the window factorized; ``point``: where the parameters are linearized."""
+    """Half the gradient in states and parameters, (steps, (reach + 1) t + n_p), by the oldest step of the equations.
+    ``memory``: with the factorized window; ``point``: linearization point of the parameters."""
     (steps, reach), t, covariances = (window.steps, window.reach), window.manifold.tangent, memory.covariances()
     columns, surface = np.array(window.problem.visible, dtype=np.int64), None
     local = {placed.factor: placed for placed in window.placed if placed.factor in window.problem.local}

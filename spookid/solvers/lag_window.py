@@ -19,7 +19,7 @@ _ROOM = 4
 
 
 class Sliding:
-    """Numbers of consecutive steps, the oldest first, without gaps in memory.
+    """Array of consecutive steps, the oldest first, contiguous in memory.
 
     Args:
         most: steps at the most.
@@ -59,7 +59,7 @@ class Sliding:
 
 
 class Placed:
-    """A factor along the window: its data, and the rows it has there."""
+    """Factor along the window, with its data and its equations."""
 
     def __init__(self, factor: Factor, window: LagWindow, most: int) -> None:
         self.factor, self.offsets, self._window = factor, tuple(factor.variables), window
@@ -80,35 +80,35 @@ class Placed:
         """What compiled code has addresses of."""
 
     def append(self) -> None:
-        """The rows that begin at a new step: absent until they have data, if they take any."""
+        """Add the equations that begin at a new step, inactive until they have data, if they use any."""
         self.data.append(0.0)
         self.absent.append(self._waits)
 
     def drop(self) -> None:
-        """Forget the rows that begin at the oldest step."""
+        """Delete the equations that begin at the oldest step."""
         self.data.drop()
         self.absent.drop()
 
     def count(self, steps: int, first: int) -> int:
-        """Number of steps at which the factor applies in a window whose oldest step has number ``first``; zero while
-        none of its equations has data, which saves time."""
+        """Number of steps at which the factor applies, in a window whose oldest step has number ``first``; zero while
+        none of its equations has data."""
         if self._waits and self.absent.values.all():
             return 0
         standing = max(steps - self.factor.reach, 0)
         return min(standing, int(first == 0)) if self.factor.first_only else standing
 
     def standing(self, most: int) -> int:
-        """How often it stands, at the first ``most`` steps."""
+        """Number of times that the factor applies in the first ``most`` steps."""
         return min(self.count(self._window.steps, self._window.first), most)
 
     def evaluate(self, states: Array, shared: Sequence[Array], count: int) -> None:
-        """Residuals at some states, (count, rows)."""
+        """Residuals of the factor at given states, (count, rows)."""
         if count:
             self.residual_kernel(self._stepwise(states, count), shared, self.residual[:count])
             self.residual[:count][self.absent.values[:count]] = 0.0
 
     def linearize(self, states: Array, shared: Sequence[Array], count: int) -> None:
-        """The transposed Jacobians, (count, columns, rows)."""
+        """Transposed Jacobians of the factor, (count, columns, rows)."""
         if count:
             self.jacobian_kernel(self._stepwise(states, count), shared, self.matrix[:count])
 
@@ -117,7 +117,7 @@ class Placed:
 
 
 class Beliefs:
-    """Rows of the parameters alone that never leave: what is known from the prior."""
+    """Prior equations of the parameters, which are never marginalized."""
 
     def __init__(self, factor: Factor, window: LagWindow) -> None:
         self.placed = Placed(factor, window, 1)
@@ -127,12 +127,12 @@ class Beliefs:
             self.set_data(next((data for data in given if np.any(data)), given[0]), None)
 
     def set_data(self, data: Array, missing: Mask | None) -> None:
-        """The numbers of the only row."""
+        """Set the data of the only equation."""
         self.placed.data.values[0] = data
         self.placed.absent.values[0] = False if missing is None else missing
 
     def linearize(self, state: Array, shared: Sequence[Array]) -> None:
-        """At any state, for it does not matter."""
+        """Linearize the prior, which is the same at any state."""
         self.placed.linearize(state, shared, 1)
 
     def evaluate(self, state: Array, shared: Sequence[Array]) -> float:
@@ -166,7 +166,7 @@ class LagWindow:
         self.reach = max(f.reach for f in transcription.factors)
         if most < self.reach + 1:
             raise ProblemError(
-                f"window is {most} steps, but a factor connects {self.reach + 1} steps; give at least that many"
+                f"window is {most} steps, but a factor connects {self.reach + 1} steps; give a window of this length"
             )
         self.most, self.kernels = most, transcription.kernels
         self.placed = [Placed(f, self, most) for f in transcription.factors if f.group is not Group.PRIOR]
@@ -202,7 +202,7 @@ class LagWindow:
             placed.append()
 
     def drop(self) -> None:
-        """Forget the oldest step; those that its rows saw stay where they were linearized."""
+        """Delete the oldest step; linearization points of states in its equations stay fixed."""
         self.changes += 1
         for part in (self.states, self.points):
             part.drop()
@@ -212,23 +212,23 @@ class LagWindow:
         self.frozen = min(self.reach, self.steps)
 
     def choose_points(self, best: bool) -> None:
-        """Linearize all states at the best values, or those at first estimates that have such."""
+        """Linearize all states at the best values, except those whose first estimates are fixed."""
         self.points.values[self.frozen :] = self.states.values[self.frozen :]
         self._best = best
 
     @property
     def linearized(self) -> Array:
-        """Where the states are linearized, (steps, ambient)."""
+        """Linearization points of the states, (steps, ambient)."""
         return self.states.values if self._best else self.points.values
 
     def linearize(self, point: Array, count: int, native: bool = True) -> None:
-        """Jacobians of the first ``count`` steps at some parameters; not of factors that compiled code has evaluated if
-        not ``native``."""
+        """Jacobians of the first ``count`` steps at given parameters; without factors that compiled code has evaluated
+        if not ``native``."""
         for placed in self._evaluated(native):
             placed.linearize(self.linearized, [point, self.numbers], placed.standing(count))
 
     def evaluate(self, parameters: Array, count: int, native: bool = True) -> float:
-        """Residuals at the best values, likewise; the cost of what is known from the prior."""
+        """Residuals at the best values, and the cost of the prior."""
         shared = [parameters, self.numbers]
         for placed in self._evaluated(native):
             placed.evaluate(self.states.values, shared, placed.standing(count))
@@ -251,8 +251,8 @@ class LagWindow:
         return square, count
 
     def continued(self) -> Array:
-        """State after the newest one, extrapolated by the last difference, (ambient,). Private unknowns of the newest
-        steps have no equations yet: they are copied from the last step that has all its equations."""
+        """State after the newest one, (ambient,), extrapolated by the last difference. Private unknowns of the newest
+        steps have no equations yet: they are copied from the last step with all its equations."""
         states = self.states.values
         if len(states) == 1:
             return np.asarray(states[0].copy())
@@ -265,14 +265,14 @@ class LagWindow:
         return np.asarray(after)
 
     def moved(self, states: Array, steps: Array) -> Array:
-        """States (n, ambient) moved by tangent steps (n, t)."""
+        """States (n, ambient) after tangent steps (n, t)."""
         if self.manifold.tangent == self.manifold.ambient:
             return np.asarray(states + steps)
         return self.kernels.mover([states, np.ascontiguousarray(steps)], [], np.empty_like(states))
 
     def rows(self, step: int, hard: bool) -> Array:
-        """Rows whose oldest step is the ``step``-th that is kept, in the unknowns of that and the next ``reach`` steps,
-        the parameters, and their residual, (m, (reach + 1) t + n_p + 1); hard ones with largest entry 1."""
+        """Equations whose oldest step is the ``step``-th in the window, in the unknowns of that and the next ``reach``
+        steps, the parameters, and the residual, (m, (reach + 1) t + n_p + 1); constraints have largest entry 1."""
         t, n = self.manifold.tangent, len(self.names)
         parts = [np.zeros((0, (self.reach + 1) * t + n + 1))]
         for placed in self.placed:
@@ -290,7 +290,7 @@ class LagWindow:
         return whole / np.max(np.abs(whole[:, :-1]), axis=1, keepdims=True, initial=1e-300) if hard else whole
 
     def believed(self) -> Array:
-        """Rows of the parameters alone, (m, n_p + 1)."""
+        """Prior equations of the parameters, (m, n_p + 1)."""
         if not self.beliefs:
             return np.zeros((0, len(self.names) + 1))
         return np.concatenate([beliefs.rows for beliefs in self.beliefs])
@@ -308,7 +308,7 @@ class LagWindow:
         return found
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Take what ``arrays`` gave into a window that is empty."""
+        """Restore the content of ``arrays`` into an empty window."""
         for state, point in zip(arrays["states"], arrays["points"], strict=True):
             self.append(state)
             self.points.values[-1] = point
@@ -320,12 +320,12 @@ class LagWindow:
 
 
 def check(transcription: Transcription) -> None:
-    """Refuse rows that a smoother cannot take; raises ProblemError if there are any."""
+    """Raise ProblemError for equations that a smoother does not support."""
     for factor in transcription.factors:
         if factor.box is not None or factor.kind in {Kind.PAIRS, Kind.INEQUALITY}:
             raise ProblemError(
-                f"the equations of {factor.name} are not smooth, which a fixed-lag smoother does not support; "
+                f"the equations {factor.name} are not smooth, which a fixed-lag smoother does not support; "
                 'choose friction="smooth"'
             )
         if factor.group is Group.PRIOR and not factor.soft:
-            raise ProblemError(f"the constraints of {factor.name} contain parameters only; fix a parameter")
+            raise ProblemError(f"constraints {factor.name} contain parameters only; fix a parameter")

@@ -53,7 +53,7 @@ _SMALLEST_DAMPING = 1e-20
 
 @dataclass(frozen=True)
 class LevenbergMarquardt(metaclass=Checked):
-    """Settings of Levenberg–Marquardt; all tolerances are free of units.
+    """Settings of the Levenberg–Marquardt solver; all tolerances are dimensionless.
 
     >>> patient = LevenbergMarquardt(max_iterations=500)
     """
@@ -92,19 +92,19 @@ class LevenbergMarquardt(metaclass=Checked):
             raise ProblemError(f"threads is {shown(self.threads)}; give a whole number from 1 on")
 
     def like(self, other: LevenbergMarquardt) -> LevenbergMarquardt:
-        """The same method with the settings of another, except for the threads."""
+        """Same method with the settings of another one, except for the threads."""
         settings = {f.name: getattr(other, f.name) for f in fields(other)}
         return type(self)(**settings | {"threads": self.threads})
 
     def solve(self, transcription: Transcription, start: Point, callback: Callback | None = None) -> Outcome:
-        """Minimise from ``start``; ``callback`` is given every accepted iterate."""
+        """Minimise the cost from ``start``; ``callback`` receives every accepted iterate."""
         with ThreadPool(min(self.threads, len(transcription.chains))) as pool:
             return _Run(self, transcription, callback or (lambda _: None), pool).run(start)
 
 
 @dataclass(frozen=True)
 class RecursiveLevenbergMarquardt(LevenbergMarquardt):
-    """The same under the name of the recursion of Martinez et al., whose steps are those of the one elimination."""
+    """Alias of Levenberg–Marquardt, named after the recursion by Martinez et al., whose steps are the same."""
 
     name: ClassVar[str] = "riccati"
 
@@ -234,7 +234,7 @@ class _Run:
                 damping *= 4
             else:
                 self.exact = True
-        said = f"no step lowers the cost with damping up to {damping:.0e}"
+        said = f"no step decreases the cost, even with damping {damping:.0e}"
         return damping, (Status.STALLED, because(said, self.problem, self.best.point, self.ahead) + failed)
 
     def _may_bend(self, promised: float, scale: float) -> bool:
@@ -283,7 +283,7 @@ class _Run:
             if not trial.merit < best.merit:
                 break
             enough = trial.merit > _PROMISE_KEPT * best.merit
-            best, self.mended = trial, (first.merit - trial.merit) / promised**2
+            best, self.mended = trial, (first.merit - trial.merit) / promised / promised
             if enough:
                 break
         return best

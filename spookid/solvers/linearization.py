@@ -25,7 +25,7 @@ from spookid.transcription.transcription import Point, Transcription
 
 
 class Linearization:
-    """All rows at a point, in the unknowns of the reduced problem.
+    """Linearization of all equations at a point, in the unknowns of the reduced problem.
 
     Args:
         reduced: the problem.
@@ -58,14 +58,14 @@ class Linearization:
         return len(self.problem.names)
 
     def changed(self, change: Callable[[LinearizedFactor], LinearizedFactor]) -> Linearization:
-        """The same with other rows of each factor."""
+        """Same linearization with other equations of each factor."""
         other = copy(self)
         other.chains, other.systems = tuple(tuple(map(change, terms)) for terms in self.chains), {}
         other.__dict__.pop("schur", None)
         return other
 
     def scaled(self, scales: Mapping[str, Array]) -> Linearization:
-        """With the rows of each factor that ``scales`` names multiplied by its numbers, (rows,)."""
+        """Same linearization with equations of each factor in ``scales`` multiplied by its numbers, (rows,)."""
         return self.changed(lambda t: t.scaled(scales[t.factor.name]) if t.factor.name in scales else t)
 
     def system(self, chain: int) -> System:
@@ -77,24 +77,24 @@ class Linearization:
         return system_of(self.systems, chain, self.chains[chain], self._lenient)
 
     def release(self) -> None:
-        """Forget the states' factors, the larger part of all that is kept; they are made again when asked for."""
+        """Release the factorization of the states, which uses the most memory; it is computed again on request."""
         self.systems.clear()
 
     @cached_property
     def schur(self) -> Array:
-        """Schur complement of the states in JᵀJ, equality constraints held exactly: of parameters and, behind them,
-        residuals, (n_p + 1, n_p + 1); raises as ``system``."""
+        """Schur complement of the states in JᵀJ, with exact equality constraints, for parameters and residuals, (n_p +
+        1, n_p + 1); raises as ``system``."""
         return np.asarray(np.sum([self.system(c).corner for c in range(len(self.chains))], axis=0))
 
     def retracted(self, states: Sequence[Array], parameters: Array) -> Point:
-        """The point moved by a step of the states, per chain (N t,), and of the parameters, before it is projected."""
+        """Point after a step of the states, per chain (N t,), and of the parameters, before its projection."""
         pairs = zip(states, self._bases, strict=True)
         steps = [self.reduced.expand(move.reshape(-1, self.reduced.tangent), basis) for move, basis in pairs]
         return self.problem.retract(self.point, steps, parameters)
 
 
 def system_of(known: dict[int, System], chain: int, terms: Sequence[LinearizedFactor], lenient: bool = False) -> System:
-    """The states of a chain, from those that are known or made and kept there."""
+    """Linear system of a chain's states, from a cache or newly computed."""
     if chain not in known:
         known[chain] = System(terms, lenient)
     return known[chain]
@@ -102,7 +102,7 @@ def system_of(known: dict[int, System], chain: int, terms: Sequence[LinearizedFa
 
 @dataclass(frozen=True, eq=False)
 class Information:
-    """What the data say about the parameters at a solution that any solver found."""
+    """Information of the data on the parameters, at a solution from any solver."""
 
     matrix: Array
     """Schur complement of the states in JᵀWJ, within equality constraints, (n_p, n_p); NaN if it fails."""
@@ -111,7 +111,7 @@ class Information:
 
 
 def information(problem: Transcription, point: Point) -> Information:
-    """Information in the parameters at ``point``; of a complementarity pair the smaller member is held at zero."""
+    """Information matrix at ``point``; of a complementarity pair, the smaller member is fixed at zero."""
     try:
         reduced = ReducedProblem(problem.at_solution(), point)
         return Information(Linearization(reduced, point, lenient=True).schur[:-1, :-1], reduced.redundant)
@@ -120,9 +120,8 @@ def information(problem: Transcription, point: Point) -> Information:
 
 
 def implied(problem: Transcription, point: Point) -> list[dict[str, Mask]]:
-    """Per chain and by the name of its factor, True for equality constraints that others imply at ``point``, (count,
-    rows): of local ones those that earlier ones of their step combine to, of coupled ones those that the elimination
-    leaves out.
+    """Per chain and factor name, True for equality constraints that others imply at ``point``, (count, rows): for local
+    ones, linear combinations of earlier ones at their step; for coupled ones, those that the elimination omits.
 
     Raises:
         NotPositiveDefiniteError: if the states are not determined.
@@ -148,8 +147,8 @@ def unknown(problem: Transcription) -> Information:
 
 
 def unseen_directions(problem: Transcription, point: Point, scales: Array) -> Array:
-    """Directions of the parameters, over their scales, that move nothing at ``point`` and that equalities between them
-    leave: orthonormal rows, (k, n_p)."""
+    """Directions of scaled parameters that change nothing at ``point`` and satisfy equalities between parameters:
+    orthonormal rows, (k, n_p)."""
     basis = problem.free_directions(point.parameters, unequal=False).basis(scales)
     along = scales[:, None] * basis
     matrix = along.T @ information(problem, point).matrix @ along

@@ -26,7 +26,7 @@ _ZERO = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """The pieces around a point z of a program that holds one member of each pair."""
+    """Pieces around a point z of a program with complementarity pairs; each piece fixes one member of each pair."""
 
     program: Program
     z: Array
@@ -35,8 +35,8 @@ class Pieces:
     """Of each factor of pairs, which have both members at zero."""
 
     def better(self, gain: float) -> list[Mask] | None:
-        """Which member of each pair to hold on a better piece, True for the first; None if no piece gains more than
-        ``gain``, a sum of cosines with the residual, beyond what is left to gain on the present one.
+        """Member of each pair to fix on a better piece, True for the first; None if no piece gains more than ``gain``,
+        a sum of cosines with the residual, beyond the present one.
 
         Raises:
             ArithmeticError: if a linear program has no solution, or there are more of them than members of pairs.
@@ -136,7 +136,7 @@ class Pieces:
 
 
 def judged(here: Pieces, gain: float, fell: bool) -> tuple[list[Mask] | None, str]:
-    """Members to hold next on a better piece, or None and what the point is.
+    """Members to fix next on a better piece, or None and the type of stationary point.
 
     Args:
         fell: False if the last piece that seemed better was not.

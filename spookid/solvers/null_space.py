@@ -7,6 +7,7 @@ of the projected point in the parameters, and the projection that removes privat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from functools import partial
 
 import numpy as np
@@ -37,7 +38,7 @@ _CHUNK = 1024
 
 @dataclass(frozen=True, eq=False)
 class TangentSpace:
-    """What is left to the steps of one chain."""
+    """Remaining directions for the steps of one chain."""
 
     basis: Array | None
     """Z: orthonormal tangent vectors of the surface, (N, visible, tangent); None: all of the visible columns."""
@@ -50,7 +51,7 @@ class TangentSpace:
 
 
 class NullSpace:
-    """The local equality constraints and the private unknowns of a problem; ranks are those at ``start``."""
+    """Elimination of local equality constraints and private unknowns; ranks are those at ``start``."""
 
     def __init__(self, problem: Transcription, start: Point, pool: ThreadPool = SERIAL) -> None:
         self._problem, self._pool = problem, pool
@@ -71,6 +72,12 @@ class NullSpace:
         self.ranks = {f.name: self._rank(start, f) for f in self._private}
         """Of each factor's private columns."""
 
+    def of(self, problem: Transcription) -> NullSpace:
+        """That of the same factors with other numbers."""
+        other = copy(self)
+        other._problem = problem
+        return other
+
     def _flat(self, point: Point) -> float | None:
         """Largest local row if slopes of all of them are zeros that were rounded, at the first steps of all chains."""
         some = [self._rows(point, c, slice(0, _FEW)) for c in range(len(point.states))]
@@ -79,13 +86,13 @@ class NullSpace:
         return max(float(np.max(np.abs(rows[:, -1]), initial=0.0)) for rows in some)
 
     def project(self, point: Point) -> tuple[Point, list[TangentSpace]]:
-        """The point projected, and what is left there to each chain."""
+        """Projected point, and the remaining directions of each chain there."""
         if self._problem.local or self._private:
             point = Point(tuple(np.array(states) for states in point.states), point.parameters, point.codes)
         return point, self._pool.map(lambda c: self._space(point, c, True), range(len(point.states)))
 
     def spaces(self, point: Point) -> list[TangentSpace]:
-        """What is left to each chain at a point that stays where it is."""
+        """Remaining directions of each chain at a point, which is not changed."""
         return self._pool.map(lambda c: self._space(point, c, False), range(len(point.states)))
 
     def _space(self, point: Point, chain: int, moves: bool) -> TangentSpace:
@@ -219,7 +226,7 @@ class _Fit:
     """Where it puts the rows' residual, (n, rows)."""
 
     def compiled(self, by: Routines | None, plan: Callable[[Integers, Integers], Reflections]) -> bool:
-        """By C code; False without it, for inseparable unknowns, or for equations inactive at some steps."""
+        """Compute by C code; False without it, for inseparable unknowns, or for equations inactive at some steps."""
         kernel, (columns, rows) = self.call.kernel, self.call.shape
         program = kernel.program
         if by is None or program is None or not self.rank == columns - 1 <= rows:
@@ -261,7 +268,7 @@ def _levelled(transposed: Array, least: float) -> tuple[Array, Array]:
     by many orders of magnitude, as those of a loop do, would hide their rank and the digits of what is combined of
     them. Rounding stays small: a torque about an axis through a joint's centre, made large, would spoil the digits,
     too."""
-    lengths = np.linalg.norm(transposed, axis=1, keepdims=True)
+    lengths = np.sqrt(np.einsum("kcr,kcr->kr", transposed, transposed))[:, None]
     largest = np.max(lengths, axis=2, keepdims=True, initial=0.0)
     lengths = np.where(lengths > least * largest, lengths, np.where(largest > 0, largest, 1.0))
     return transposed / lengths, lengths

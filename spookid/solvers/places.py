@@ -18,8 +18,8 @@ from spookid.transcription.transcription import Transcription
 
 @dataclass(frozen=True, eq=False)
 class Role:
-    """How residuals r (count, rows) of a factor, with transposed Jacobians J (count, columns, rows), enter: |r|² in the
-    objective, or lower ≤ c(r) ≤ upper.
+    """Role of residuals r (count, rows) of a factor, with transposed Jacobians J (count, columns, rows): |r|² in the
+    objective, or constraints lower ≤ c(r) ≤ upper.
 
     Equality constraints and inequalities are c = r. Of pairs (a, b) = r one member each is held at zero and the other
     not negative, c = r over the scales; or they are relaxed, c = a + b − √(a² + b² + 2t) = 0, that is a, b > 0 and a b
@@ -55,14 +55,14 @@ class Role:
         return np.asarray((1 - a / root)[:, None] * A + (1 - b / root)[:, None] * B)
 
     def pattern(self, structure: Mask) -> Mask:
-        """Where ∂c/∂columns can differ from zero, (k, columns), from that of r, (rows, columns)."""
+        """Sparsity of ∂c/∂columns, (k, columns), from that of r, (rows, columns)."""
         if not self.t:
             return structure[: self.lower.shape[1]]
         a, b = np.vsplit(structure, 2)
         return np.asarray(a | b)
 
     def multipliers(self, r: Array, weight: float, given: Array) -> Array:
-        """∂(weight |r|² + givenᵀc)/∂r, (count, rows), given of shape (count, k)."""
+        """Gradient ∂(weight |r|² + givenᵀc)/∂r, (count, rows), for given of shape (count, k)."""
         if self.soft:
             return 2 * weight * r
         if self.t:
@@ -72,11 +72,11 @@ class Role:
 
     @property
     def bends(self) -> bool:
-        """True if objective or rows are curved in r."""
+        """True if objective or constraints are nonlinear in r."""
         return self.soft or self.t > 0
 
     def curvature(self, r: Array, J: Array, weight: float, given: Array) -> Array:
-        """J ∂²(weight |r|² + givenᵀc)/∂r² Jᵀ, (count, columns, columns), if there is any."""
+        """Curvature J ∂²(weight |r|² + givenᵀc)/∂r² Jᵀ, (count, columns, columns), if it is not zero."""
         if self.soft:
             return np.asarray(np.matmul(2 * weight * J, J.transpose(0, 2, 1)))
         (a, b, root), (A, B) = self._members(r), np.split(J / self.scales, 2, axis=2)
@@ -89,8 +89,7 @@ class Role:
 def role_of(
     factor: Factor, r: Array, J: Array, implied: Mask | None, t: float, sizes: Array | None, first: Mask | None
 ) -> Role:
-    """The role of a factor, given its residuals and Jacobians at the start; bounds of rows that others imply are
-    infinite.
+    """Role of a factor, from its residuals and Jacobians at the start; bounds of redundant constraints are infinite.
 
     Args:
         implied: True for these rows, (count, rows); None: those that earlier ones of the same step combine to.
@@ -137,8 +136,8 @@ def weighted_curvature(problem: Transcription, factor: Factor, scales: Array) ->
 
 
 def with_constraint_rows(problem: Transcription) -> Transcription:
-    """The problem with its constraints between parameters, h = 0 and −g ≥ 0, each over what its terms are at typical
-    sizes, as two factors that stand once."""
+    """Problem with constraints between parameters, h = 0 and −g ≥ 0, as two additional factors, each scaled by the
+    typical size of its terms."""
     if (known := problem.constraints) is None:
         return problem
     k, none, factors = known.equalities, ca.SX(0, 1), list(problem.factors)
@@ -171,13 +170,13 @@ class Place:
 
     @property
     def hessian(self) -> Mask:
-        """Upper triangle of its Hessian at one step, where it can differ from zero."""
+        """Sparsity of the upper triangle of the Hessian at one step."""
         rows = np.vstack([self.structure, self.role.pattern(self.structure)]).astype(float)
         return np.asarray(np.triu(rows.T @ rows > 0))
 
 
 def jacobian_sparsity(places: Sequence[Place], size: int) -> tuple[ca.Sparsity, Integers]:
-    """Sparsity of ∂c/∂z, z of that size, and where in the places' nonzeros each of its nonzeros is."""
+    """Sparsity of ∂c/∂z, for z of that size, and the index of each of its nonzeros among those of the places."""
     rows, columns = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     for place in places:
         i, j = np.nonzero(place.role.pattern(place.structure))
@@ -193,7 +192,7 @@ def jacobian_sparsity(places: Sequence[Place], size: int) -> tuple[ca.Sparsity, 
 def hessian_sparsity(
     places: Sequence[Place], size: int, exact: bool, corner: tuple[Integers, Integers]
 ) -> tuple[ca.Sparsity, Integers]:
-    """Sparsity of the upper triangle, and to which of its nonzeros each of the places', and of a corner, goes.
+    """Sparsity of the Hessian's upper triangle, and the target index of each nonzero of the places and of a corner.
     ``exact``: True for the Hessian of the Lagrangian, False for Gauss–Newton's; ``corner``: rows and columns of further
     nonzeros."""
     keys = []

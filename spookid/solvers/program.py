@@ -25,7 +25,7 @@ V = TypeVar("V")
 
 
 class Program:
-    """minimise o(z) subject to lower ≤ c(z) ≤ upper; gradients and Jacobian are exact, the Hessian as asked.
+    """Nonlinear program: minimise o(z) subject to lower ≤ c(z) ≤ upper, with exact gradients and Jacobian.
 
     Args:
         t: a b of relaxed pairs, over their sizes; 0 to hold one member of each pair at zero.
@@ -96,7 +96,7 @@ class Program:
 
     @property
     def box(self) -> tuple[Array, Array]:
-        """Bounds of z: those of its parameters; unknowns that occur in no equation are fixed."""
+        """Bounds of z: bounds of the parameters; unknowns that occur in no equation are fixed."""
         free = np.where(self._used[: self._firsts[-1]], np.inf, 0.0)
         lower, upper = (np.asarray(side) / self.scales for side in (self.problem.lower, self.problem.upper))
         return np.concatenate([-free, lower]), np.concatenate([free, upper])
@@ -115,7 +115,7 @@ class Program:
         return np.asarray(moved > 0)
 
     def point(self, z: Array) -> Point:
-        """States and parameters that z describes."""
+        """States and parameters for given unknowns z."""
         return self._once("point", z, self._point)
 
     def _point(self, z: Array) -> Point:
@@ -191,7 +191,7 @@ class Program:
         return [residuals[place.chain][place.number] for place in self.places]
 
     def jacobians(self, z: Array) -> list[Array]:
-        """Transposed Jacobian of each place with respect to its columns of z, (count, columns, rows)."""
+        """Transposed Jacobian of each factor with respect to its unknowns in z, (count, columns, rows)."""
         return self._once("jacobians", z, self._jacobians)
 
     def _jacobians(self, z: Array) -> list[Array]:
@@ -258,7 +258,7 @@ class Program:
         return total
 
     def pull_of_constraints(self, z: Array, multipliers: Array) -> Array:
-        """The share of constraints between parameters in that, (size,)."""
+        """Contribution of constraints between parameters to the gradient, (size,)."""
         own = [i for i, place in enumerate(self.places) if place.factor.group is Group.PRIOR]
         return self._pulled(z, multipliers, own)
 
@@ -292,19 +292,19 @@ class Program:
 
     @property
     def paired_rows(self) -> list[Integers]:
-        """Constraint equations of each factor of pairs."""
+        """Constraint equations of each factor with complementarity pairs."""
         return [place.rows for place in self.places if place.factor.pairs]
 
     @property
     def sizes(self) -> list[Array]:
-        """Of the members of pairs, for each factor of pairs along each chain."""
+        """Magnitudes of the members of pairs, for each such factor along each chain."""
         return [place.role.scales for place in self.places if place.factor.pairs]
 
     def held(
         self, z: Array, multipliers: Array, nothing: float, worth: float, cost: float
     ) -> tuple[list[Mask], list[Mask], int]:
-        """Which members to hold next where one of each pair is held; of which pairs both members are zero, and of how
-        many of these the objective would let go the held one: there the point is not strongly stationary.
+        """Members of pairs to fix next; pairs of which both members are zero, and the number of these whose fixed
+        member the objective would release: then the point is not strongly stationary.
 
         Of a pair whose members are both zero the one that is held is let go if the objective falls by more than
         ``worth`` with its own unit, and the other one is held.
@@ -333,7 +333,7 @@ class Program:
         return self.problem.costs(self.residuals(z))
 
     def lengths(self, z: Array, hard: bool = False) -> Array:
-        """Norm of each unknown's column of the Jacobian of the soft factors, or of the others, (size,)."""
+        """Norm of each unknown's column in the Jacobian of the residuals, or of the constraints, (size,)."""
         total = np.zeros(self.size)
         total[self._firsts[-1] :] = np.sum(self.pins**2, axis=0) * (not hard)
         for place, J in zip(self.places, self.jacobians(z), strict=True):
@@ -342,7 +342,7 @@ class Program:
         return np.asarray(np.sqrt(total))
 
     def pairs(self, z: Array) -> float:
-        """Largest |min(a, b)| of all pairs, in their units; NaN if there are none."""
+        """Largest |min(a, b)| of all pairs, in their own units; NaN if there are none."""
         smaller = [
             np.max(np.abs(np.minimum(*np.hsplit(r, 2))), initial=0.0)
             for place, r in zip(self.places, self._own(z), strict=True)
@@ -351,7 +351,7 @@ class Program:
         return float(max(smaller, default=np.nan))
 
     def products(self, z: Array) -> float:
-        """Mean of |a b| over all pairs, each member over its size."""
+        """Mean of |a b| over all pairs, with each member divided by its magnitude."""
         sizes = [
             np.abs(np.prod(np.stack(np.hsplit(r / place.role.scales, 2)), axis=0)).ravel()
             for place, r in zip(self.places, self._own(z), strict=True)
@@ -360,12 +360,12 @@ class Program:
         return float(np.mean(np.concatenate(sizes)))
 
     def violations(self, z: Array) -> Array:
-        """How far each row is outside its bounds, signed."""
+        """Signed violation of the bounds by each constraint."""
         values, (lower, upper) = self.constraints(z), self.bounds
         return np.asarray(values - np.clip(values, lower, upper))
 
     def left_out(self, z: Array) -> float:
-        """Largest residual of a row that was left out because others imply it."""
+        """Largest residual of a constraint that was omitted because others imply it."""
         sizes = [
             np.max(np.abs(place.role.constraints(r)[place.rows < 0]), initial=0.0)
             for place, r in zip(self.places, self._own(z), strict=True)

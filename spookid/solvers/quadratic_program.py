@@ -18,8 +18,8 @@ from spookid.transcription.transcription import Transcription
 
 
 def unopposed(problem: Transcription, parameters: Array, gradient: Array, lengths: Array) -> Array:
-    """What is left of a gradient (n_p,) once bounds and constraints that hold have balanced all they can. ``lengths``:
-    of the columns of the Jacobian, positive, (n_p,): what is left is least in their units."""
+    """Remaining gradient (n_p,) after active bounds and constraints have balanced as much as possible. ``lengths``: of
+    the columns of the Jacobian, positive, (n_p,), as units in which the remainder is minimal."""
     low, high = parameters <= problem.lower, parameters >= problem.upper
     if problem.constraints is None:
         return np.where((low & (gradient > 0)) | (high & (gradient < 0)), 0.0, gradient)
@@ -27,8 +27,8 @@ def unopposed(problem: Transcription, parameters: Array, gradient: Array, length
 
 
 def balanced(problem: Transcription, parameters: Array, gradient: Array, lengths: Array) -> tuple[Array, Array]:
-    """Multipliers of the constraints' rows, 0 of those that do not hold, (k,); and what they and those of bounds add
-    to the gradient, (n_p,)."""
+    """Multipliers of the constraints, 0 for inactive ones, (k,), and the contribution of these and of bounds to the
+    gradient, (n_p,)."""
     assert problem.constraints is not None
     low, high = parameters <= problem.lower, parameters >= problem.upper
     rows, unit = problem.constraints.values(parameters)[1], np.eye(len(parameters))
@@ -55,7 +55,7 @@ _GUESSES = 20
 def bounded_step(
     matrix: Array, gradient: Array, lower: Array, upper: Array, linear: LinearConstraints | None = None
 ) -> Array:
-    """argmin ½ δᵀ S δ + gᵀ δ subject to lower ≤ δ ≤ upper, S positive definite (n_p, n_p); bounds contain 0.
+    """Minimum of ½ δᵀ S δ + gᵀ δ for lower ≤ δ ≤ upper, S positive definite (n_p, n_p); bounds contain 0.
 
     Args:
         linear: other constraints; S need be positive definite only along its equalities.
@@ -74,7 +74,7 @@ def bounded_step(
     scaled = matrix / (scale[:, None] * scale)
     factor, failed = _dpotrf(scaled, lower=0, clean=1)
     if failed:
-        raise NotPositiveDefiniteError(f"leading minor {failed} of the parameters")
+        raise NotPositiveDefiniteError(f"singular information on parameters, minor {failed}")
     target, _ = _dtrtrs(factor, -gradient / scale, lower=0, trans=1)
     free = np.asarray(_dtrtrs(factor, target, lower=0)[0]) / scale
     if ((free >= lower) & (free <= upper)).all():
@@ -127,9 +127,7 @@ def _constrained_step(matrix: Array, gradient: Array, lower: Array, upper: Array
     p = inverse @ linear.b_eq
     R, failed = _dpotrf(N.T @ S @ N, lower=0, clean=1) if N.shape[1] else (np.zeros((0, 0)), 0)
     if failed:
-        raise NotPositiveDefiniteError(
-            f"leading minor {failed} of the parameters' information within their constraints"
-        )
+        raise NotPositiveDefiniteError(f"singular information on parameters within constraints, minor {failed}")
     along = np.linalg.solve(R.T, N.T).T  # N R⁻¹
     free = -along.T @ (S @ p + g)
     unit = np.eye(len(g))
@@ -138,7 +136,7 @@ def _constrained_step(matrix: Array, gradient: Array, lower: Array, upper: Array
     slopes = rows @ along
     shift = least_distance(slopes, room - slopes @ free)
     if shift is None:
-        raise NotPositiveDefiniteError("the constraints of the parameters leave no step")
+        raise NotPositiveDefiniteError("constraints on the parameters allow no step")
     return _snapped(D * (p + along @ (free + shift)), lower, upper)
 
 
@@ -158,8 +156,8 @@ _DECREASE = 1e-8
 def bounded_least_squares(
     rows: Callable[[Array], tuple[Array, Array]], start: Array, lower: Array, upper: Array, evaluations: int
 ) -> Array:
-    """Values (n,) within bounds at which the squares of the rows are least, or as near as so many evaluations come:
-    Levenberg–Marquardt. SciPy's `least_squares` does the same, but takes a third of a second to load.
+    """Values (n,) within bounds with least squares, up to a number of evaluations: Levenberg–Marquardt. SciPy's
+    `least_squares` does the same, but takes a third of a second to load.
 
     Args:
         rows: gives the residuals (m,) and their Jacobian (m, n) at values; where they are not finite, no step ends.

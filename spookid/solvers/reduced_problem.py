@@ -38,7 +38,7 @@ _SAMPLES = 32
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """A point and what it costs."""
+    """Evaluated point: residuals and cost."""
 
     point: Point
     costs: dict[Group, float]
@@ -66,9 +66,15 @@ class _Linearized:
 
 
 class ReducedProblem:
-    """A transcription as a least-squares solver sees it, in the null space of its local equality constraints."""
+    """Transcription in the null space of its local equality constraints, as a least-squares solver uses it.
 
-    def __init__(self, problem: Transcription, start: Point, pool: ThreadPool = SERIAL) -> None:
+    Args:
+        null_space: that of the problem, if its ranks are known; None: they are found at ``start``.
+    """
+
+    def __init__(
+        self, problem: Transcription, start: Point, pool: ThreadPool = SERIAL, null_space: NullSpace | None = None
+    ) -> None:
         self.problem, self.pool, self.start = problem, pool, start
         self.local = list(problem.local)
         self.coupled = [f for f in problem.factors if f.hard and f not in self.local]
@@ -77,7 +83,7 @@ class ReducedProblem:
         """Factor name to (offset, tangent columns) of the unknowns that occur in that factor only."""
         self.columns = np.array(problem.visible, dtype=int)
         """Tangent columns of a step that are not private."""
-        self._null_space = NullSpace(problem, start, pool)
+        self._null_space = null_space or NullSpace(problem, start, pool)
         self._here: _Linearized | None = None
         """The point that was looked at last."""
         self._shift = [
@@ -100,15 +106,15 @@ class ReducedProblem:
 
     @property
     def redundant(self) -> int:
-        """Redundant local equality constraints of a step."""
+        """Number of redundant local equality constraints of a step."""
         return sum(len(f.rows) for f in self.local) - self._null_space.rank
 
     def hidden(self, factor: Factor) -> int:
-        """How many rows of a factor its private unknowns reach."""
+        """Number of equations of a factor that its private unknowns can satisfy."""
         return self._null_space.ranks.get(factor.name, 0)
 
     def project(self, point: Point) -> Point:
-        """The point with its local equality constraints satisfied and its private unknowns fitted."""
+        """Point projected onto its local equality constraints, with fitted private unknowns."""
         self._here = _Linearized(*self._null_space.project(point), {})
         return self._here.point
 
@@ -136,17 +142,17 @@ class ReducedProblem:
         return self.pool.map(of, self._chains)
 
     def merit(self, residuals: list[list[Array]]) -> float:
-        """Cost Σ r² + ρ Σ |c + s|² − ρ Σ |s|² of raw residuals."""
+        """Merit function Σ r² + ρ Σ |c + s|² − ρ Σ |s|² of raw residuals."""
         return sum(self.problem.costs(residuals).values()) + self.constraint_merit(residuals)
 
     def infeasibility(self, residuals: list[list[Array]]) -> float:
-        """How much satisfying the coupled rows could change the cost, to first order: ρ Σ |c| (|c| + 2|s|)."""
+        """First-order change of the cost if coupled constraints were satisfied: ρ Σ |c| (|c| + 2|s|)."""
         return self._coupled_sum(
             residuals, lambda rows, shift: float(np.vdot(rows, rows) + 2 * np.sum(np.abs(rows * shift)))
         )
 
     def shift_to(self, scaled: Sequence[Sequence[Array]], rows: Sequence[Sequence[Rows]]) -> float:
-        """Set the multipliers s of the coupled rows; the norm of √ρ times their change.
+        """Set the multipliers s of the coupled constraints; returns the norm of √ρ times their change.
 
         Args:
             scaled: √ρ s per chain and coupled factor, in the rows that are left.
@@ -163,15 +169,15 @@ class ReducedProblem:
         return float(np.sqrt(self.penalty * error))
 
     def forces(self, chain: int) -> list[Array]:
-        """√ρ s of each coupled factor, (count, rows): what the rows √ρ c are multiplied by."""
+        """Multipliers √ρ s of each coupled factor, (count, rows), by which √ρ c is multiplied."""
         return [np.sqrt(self.penalty) * self._shift[chain][f.name] for f in self.coupled]
 
     def multipliers(self, chain: int, factor: Factor) -> Array:
-        """s of a coupled factor, (count, rows)."""
+        """Multipliers s of a coupled factor, (count, rows)."""
         return self._shift[chain][factor.name]
 
     def augmented(self, chain: int, residuals: Sequence[Array]) -> list[Array]:
-        """Residuals of the kept factors as the linearized problem has them."""
+        """Residuals of the remaining factors in the form of the linearized problem."""
         values = []
         for factor, rows in zip(self.problem.factors, residuals, strict=True):
             if factor in self.kept:
@@ -179,12 +185,12 @@ class ReducedProblem:
         return values
 
     def pulls(self, chain: int, residuals: Sequence[Array]) -> list[Array]:
-        """What the rows of the kept factors are multiplied by in the gradient, per factor, (count, rows)."""
+        """Multipliers of the equations of the remaining factors in the gradient, per factor, (count, rows)."""
         forces, rows = iter(self.forces(chain)), zip(self.kept, self.augmented(chain, residuals), strict=True)
         return [next(forces) if f in self.coupled else values for f, values in rows]
 
     def constraint_merit(self, residuals: list[list[Array]]) -> float:
-        """ρ Σ |c + s|² − ρ Σ |s|² of the coupled rows."""
+        """Constraint part of the merit, ρ Σ |c + s|² − ρ Σ |s|², of the coupled constraints."""
         return self._coupled_sum(residuals, lambda rows, shift: float(np.vdot(rows, rows + 2 * shift)))
 
     def _coupled_sum(self, residuals: list[list[Array]], term: Callable[[Array, Array], float]) -> float:
@@ -197,8 +203,8 @@ class ReducedProblem:
         )
 
     def linearize(self, point: Point, chain: int, kept: bool = False) -> tuple[list[Rows | Stream], Array | None]:
-        """The kept factors linearized in the unknowns that are left, and the basis (N, columns, tangent) of a step;
-        those with all their rows and columns as streams, unless Jacobians are ``kept``."""
+        """Linearized factors in the remaining unknowns, and the basis (N, columns, tangent) of a step; complete factors
+        are streamed, unless Jacobians are ``kept``."""
         space = self.spaces(point)[chain]
         rows: list[Rows | Stream] = []
         for factor in self.kept:
@@ -207,7 +213,7 @@ class ReducedProblem:
         return rows, space.basis
 
     def scale(self, factor: Factor) -> float:
-        """By which residuals of a factor are multiplied before they are squared."""
+        """Factor by which residuals are multiplied before they are squared."""
         return float(np.sqrt(self.penalty)) if factor in self.coupled else 1.0
 
     def rows(self, factor: Factor, point: Point, chain: int) -> Rows:
@@ -224,14 +230,14 @@ class ReducedProblem:
         return Stream(tuple(factor.variables), call, partial(self.problem.pull_back, factor, point, chain))
 
     def spaces(self, point: Point) -> list[TangentSpace]:
-        """What is left to each chain at a point; found out once."""
+        """Remaining directions of each chain at a point, computed once."""
         if self._here is None or self._here.point is not point:
             self._here = _Linearized(point, self._null_space.spaces(point), {})
         return self._here.spaces
 
     @cached_property
     def whole(self) -> bool:
-        """True if nothing is left out of a step: its tangent columns are the unknowns, and all rows are there."""
+        """True if no equation or unknown is eliminated: tangent columns are the unknowns."""
         return not self.local and not self._null_space.ranks and len(self.columns) == self.problem.manifold.tangent
 
     def _balance(self, point: Point) -> float:
@@ -253,7 +259,7 @@ class ReducedProblem:
             yield Block(factor, chain, some(slice(None)))
 
     def expand(self, step: Array, basis: Array | None) -> Array:
-        """Tangent step (N, all columns) of a step (N, tangent) of the unknowns that are left; private ones stay."""
+        """Tangent step (N, all columns) from a step (N, tangent) of the remaining unknowns; private ones stay."""
         moved = step if basis is None else np.matmul(basis, step[:, :, None])[:, :, 0]
         if len(self.columns) == self.problem.manifold.tangent:
             return moved

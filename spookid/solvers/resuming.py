@@ -33,7 +33,7 @@ WAIT = 1.0
 
 @dataclass(eq=False)
 class Place:
-    """Where one search of a computation stands."""
+    """Checkpoint file of one search."""
 
     path: Path | None = None
     """None keeps nothing."""
@@ -41,7 +41,7 @@ class Place:
     _written: float = field(default_factory=time.perf_counter)
 
     def read(self) -> dict[str, Array] | None:
-        """What was kept last; None if there is nothing, or nothing whole."""
+        """Read the latest checkpoint; None if none is complete."""
         if self.path is not None:
             with suppress(Exception), np.load(self.path, allow_pickle=False) as kept:  # of a damaged file, anything
                 return dict(kept)
@@ -49,11 +49,11 @@ class Place:
 
     @property
     def due(self) -> bool:
-        """True if there is something to lose."""
+        """True if enough work would be lost without a checkpoint."""
         return self.path is not None and time.perf_counter() - self._written >= self.wait
 
     def keep(self, arrays: Mapping[str, Any]) -> None:
-        """Keep this instead of what was kept before. A disk that refuses costs a later start, not this answer."""
+        """Write a checkpoint in place of the earlier one; disk errors are ignored."""
         if self.path is None:
             return
         with suppress(OSError):
@@ -64,7 +64,7 @@ class Place:
 
 
 class Journal:
-    """Places of one computation in a folder.
+    """Checkpoints of one computation in a folder.
 
     Args:
         identity: all that the computation follows from.
@@ -76,7 +76,7 @@ class Journal:
         self._chain = hashlib.sha256(identity.encode())
 
     def name(self, *facts: str | bytes) -> str:
-        """Of the next place, of a search that follows from these facts."""
+        """Name of the next checkpoint, for a search with these facts."""
         for fact in facts:
             self._chain.update(fact.encode() if isinstance(fact, str) else fact)
         return self._chain.hexdigest()[:32]
@@ -87,7 +87,7 @@ class Journal:
 
 
 def forget(folder: Path) -> None:
-    """Remove all places of a folder, and nothing else."""
+    """Delete all checkpoints in a folder, and nothing else."""
     for kept in folder.glob("*" + SUFFIX):
         for one in (kept, *abandoned(kept, "part")):
             remove(one)
@@ -100,7 +100,7 @@ _journal: ContextVar[Journal | None] = ContextVar("journal", default=None)
 
 @contextmanager
 def kept_in(journal: Journal | None) -> Iterator[None]:
-    """Searches in this block are kept there."""
+    """Context in which searches write checkpoints to a folder."""
     token = _journal.set(journal)
     try:
         yield
@@ -109,7 +109,7 @@ def kept_in(journal: Journal | None) -> Iterator[None]:
 
 
 def next_place(*facts: str | bytes) -> Place:
-    """Of a search that follows from these facts; one that keeps nothing outside of a journal."""
+    """Checkpoint of a search with these facts; without a journal, it stores nothing."""
     journal = _journal.get()
     return Place() if journal is None else journal.place(*facts)
 
@@ -124,7 +124,7 @@ class Solver(Protocol):
 
 
 def solved(solver: Solver, problem: Transcription, start: Point, callback: Callback | None) -> Outcome:
-    """What a solver finds, kept once it has ended."""
+    """Result of a solver, stored after its end."""
     place = next_place(solver.name, *facts_of(problem, start))
     if (kept := place.read()) is not None:
         return outcome_of(kept)
@@ -135,7 +135,7 @@ def solved(solver: Solver, problem: Transcription, start: Point, callback: Callb
 
 
 def facts_of(problem: Transcription, start: Point) -> Iterator[bytes]:
-    """Numbers that a search follows from."""
+    """Numbers on which a search depends."""
     for values in (problem.constants, start.parameters, *start.states):
         yield np.ascontiguousarray(values).tobytes()
 

@@ -145,7 +145,7 @@ def _tiles(alive: Mask, behind: int) -> tuple[list[Integers], Integers]:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """One factor's linearization along one chain, in the unknowns that are left."""
+    """Linearization of one factor along one chain, in the remaining unknowns."""
 
     offsets: tuple[int, ...]
     matrix: Array
@@ -156,7 +156,7 @@ class Rows:
     """Structural nonzeros of a step's matrix; None: it is dense."""
 
     def reduce(self, residual: Array) -> Array:
-        """A residual (count, all rows) in these rows."""
+        """Reduce a residual (count, all rows) to the remaining equations."""
         if self.complement is None:
             return residual
         return np.asarray(np.matmul(residual[:, None, :], self.complement)[:, 0])
@@ -167,25 +167,17 @@ class Rows:
         count, columns, rows = self.matrix.shape
         return count, columns, rows
 
-    def border_image(self, steps: Array) -> Array:
-        """Product of [J, r] in the parameter columns with ``steps``, (n_p + 1, m), of which the last row multiplies r:
-        (count, m, rows)."""
-        states, rows = self.matrix.shape[1] - len(steps), self.matrix.shape[2]
-        if self.places is not None:
-            seen = np.unique(self.places[self.places >= states * rows] // rows)
-            if 2 * len(seen) < len(steps):  # a sensor shows few of the parameters
-                return np.asarray(np.matmul(steps[seen - states].T, self.matrix[:, seen]))
-        return np.asarray(np.matmul(steps.T, self.matrix[:, states:]))
-
-    def image(self, steps: Array) -> Array:
-        """J times steps of the states (N, tangent, m): (count, m, rows)."""
+    def image(self, steps: Array, others: Array | None = None) -> Array:
+        """Product of J with steps of the states (N, tangent, m): (count, m, rows)."""
         count, t, m = len(self.matrix), *steps.shape[1:]
         if (by := self._by) is not None:
             given, out = np.ascontiguousarray(steps), np.empty((count, m, self.matrix.shape[2]))
-            by.images(*self._sizes(t, m), address(given), address(out))
+            behind = np.zeros((0, m)) if others is None else np.ascontiguousarray(others)
+            by.images(*self._sizes(t, m), address(given), len(behind), address(behind), address(out))
             return out
         columns = np.concatenate([steps[offset : offset + count] for offset in self.offsets], axis=1)
-        return np.asarray(np.matmul(columns.transpose(0, 2, 1), self.matrix[:, : columns.shape[1]]))
+        found = np.matmul(columns.transpose(0, 2, 1), self.matrix[:, : columns.shape[1]])
+        return np.asarray(found if others is None else found + np.matmul(others.T, self.matrix[:, columns.shape[1] :]))
 
     def pull(self, columns: Array, steps: Array) -> None:
         """Add Jᵀ times columns (count, m, rows) to steps of the states (N, tangent, m)."""
@@ -212,18 +204,18 @@ class Rows:
         return count, tangent, columns, rows, len(at), address(at), address(self.matrix), wide * rows
 
     def parts(self, start: int) -> Iterator[tuple[int, Array]]:
-        """The matrix from a step on, if any is left, with that step's number."""
+        """Jacobian from a given step on, if any is left, with the number of this step."""
         if start < len(self.matrix):
             yield start, self.matrix[start:]
 
     def pull_back(self, residual: Array) -> Array:
-        """Jᵀr at each step, (count, columns), for a residual (count, all rows)."""
+        """Product Jᵀr at each step, (count, columns), for a residual (count, all rows)."""
         return np.asarray(np.matmul(self.matrix[:, :-1, :], self.reduce(residual)[:, :, None])[:, :, 0])
 
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """The same of a factor that keeps all its rows and columns, computed whenever it is asked for and never kept."""
+    """Linearization of a complete factor, which is computed on request and never stored."""
 
     offsets: tuple[int, ...]
     jacobian: Call
@@ -237,8 +229,8 @@ class Stream:
         return len(self.jacobian.stepwise[0]), *self.jacobian.shape
 
     def parts(self, start: int) -> Iterator[tuple[int, Array]]:
-        """The matrix from a step on, a few steps at a time, with the first one's number; it is overwritten by the
-        next."""
+        """Jacobian from a given step on, for some steps at a time, with the first step's number; the next part
+        overwrites it."""
         return self.jacobian.parts(start)
 
     def scaled(self, scales: Array) -> Stream:
@@ -255,7 +247,7 @@ def _listed(offsets: tuple[int, ...]) -> Integers:
 
 @dataclass(frozen=True, eq=False)
 class LinearizedFactor:
-    """One factor's rows along one chain, in the unknowns of the reduced problem."""
+    """Equations of one factor along one chain, in the unknowns of the reduced problem."""
 
     factor: Factor
     source: Rows | Stream
@@ -280,7 +272,7 @@ class LinearizedFactor:
 
     @property
     def alive(self) -> Array:
-        """1 where a row depends on anything, 0 where its sample is missing, (count, rows)."""
+        """1 for equations with data, 0 where the sample is missing, (count, rows)."""
         return self._passed[1]
 
     @property
@@ -305,7 +297,7 @@ class LinearizedFactor:
 
     @property
     def unknowns(self) -> int:
-        """Of the steps that a row sees."""
+        """Number of state unknowns in an equation."""
         return len(self.source.offsets) * self.tangent
 
     @property
@@ -320,7 +312,7 @@ class LinearizedFactor:
         return Rows(self.source.offsets, self.source.jacobian(steps), None)
 
     def parts(self) -> Iterator[tuple[slice, Rows]]:
-        """Some steps after the other, and the rows there, which the next ones overwrite."""
+        """Yield ranges of steps with the Jacobians there; the next range overwrites them."""
         count, columns, rows = self.source.shape
         buffer = np.empty(0)
         for here in chunks(count, columns * (rows + self.parameters + 1)):  # products with T stand beside them
@@ -332,18 +324,18 @@ class LinearizedFactor:
                 yield here, Rows(self.source.offsets, call.into(buffer[:size], here), None)
 
     def images(self, steps: Array) -> Iterator[tuple[slice, Array]]:
-        """J times steps of the states (N, tangent, m): some steps after the other, and (count, m, rows) there."""
+        """Yield ranges of steps with products of J and steps of the states (N, tangent, m), (count, m, rows)."""
         for here, rows in self.parts():
             yield here, rows.image(steps[here.start : here.stop + max(rows.offsets)])
 
     def scaled(self, scales: Array) -> LinearizedFactor:
-        """With its rows multiplied by some numbers, (rows,)."""
+        """Factor with its equations multiplied by given numbers, (rows,)."""
         other = replace(self, source=self.source.scaled(scales))
         other.__dict__["_passed"] = self.residual * scales, self.alive, self.finite
         return other
 
 
 def chunks(count: int, numbers: int) -> Iterator[slice]:
-    """So many steps of so many numbers each, some at a time."""
+    """Ranges of steps that fit a memory size, for so many steps of so many numbers each."""
     size = max(NUMBERS // max(numbers, 1), 1)
     return (slice(start, min(start + size, count)) for start in range(0, count, size))

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from spookid.kernels.arrays import Array, Integers
-from spookid.solvers.condensation import inverses, null_space_and_inverse
+from spookid.solvers.condensation import inverse_of_rank, inverses
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import LinearizedFactor
 from spookid.solvers.structured import NotPositiveDefiniteError
@@ -32,7 +32,7 @@ from spookid.transcription.transcription import Point
 
 
 class Turns:
-    """Weights A of full Jacobians from those where local equality constraints and private unknowns are eliminated.
+    """Conversion of weights A from reduced Jacobians to full ones, before elimination of private unknowns.
 
     Args:
         steps: N.
@@ -47,7 +47,7 @@ class Turns:
         """Z K Cᵀ J of all factors, by which the surface turns."""
 
     def visible(self, factor: Factor) -> Integers:
-        """Columns of a factor's Jacobian that are no private unknowns."""
+        """Columns of a factor's Jacobian that do not belong to private unknowns."""
         return (np.arange(len(factor.variables))[:, None] * self._tangent + self._columns).ravel()
 
     def private(self, factor: Factor) -> Integers:
@@ -56,7 +56,7 @@ class Turns:
         return list(factor.variables).index(offset) * self._tangent + np.array(private, dtype=np.int64)
 
     def lifted(self, factor: Factor, matrix: Array, outer: Array, inverse: Array | None) -> Array:
-        """A of a factor, (count, columns, rows).
+        """Weights A of a factor's full Jacobian, (count, columns, rows).
 
         Args:
             matrix: its full transposed Jacobians.
@@ -75,7 +75,7 @@ class Turns:
         return found
 
     def surface(self, local: Iterable[Factor]) -> Iterator[tuple[Factor, Array]]:
-        """A of the local equality constraints, −(Z K Cᵀ J) G⁺."""
+        """Weights A of the local equality constraints, −(Z K Cᵀ J) G⁺."""
         if self._inverse is None:
             return
         weights, first = -np.matmul(self.products, self._inverse), 0
@@ -98,24 +98,24 @@ class _Slopes:
         if self._space.basis is not None:
             blocks = [problem.local_rows(f, point, chain)(slice(None))[:, :wide] for f in problem.local]
             G = np.concatenate(blocks, axis=2).transpose(0, 2, 1)
-            inverse = null_space_and_inverse(G, wide - reduced.tangent).inverse
+            inverse = inverse_of_rank(G, wide - reduced.tangent)
         self._turns = Turns(len(self._states), tangent, reduced.columns, inverse)
         self._reached: list[tuple[Factor, Array, Array]] = []
         """Factors with private unknowns, their full transposed Jacobians and P⁺."""
 
     def add(self, factor: Factor, weights: Array) -> None:
-        """Add a factor's share, for weights K (count, reduced columns, rows that are left)."""
+        """Add the contribution of a factor, for weights K (count, reduced columns, remaining rows)."""
         self._contract(factor, weights if self._reduced.whole else self._lifted(factor, weights))
 
     def total(self) -> tuple[Array, Array]:
-        """In the unknowns that are left, (N t,), and in the parameters, (n_p,)."""
+        """Total gradient in the remaining unknowns, (N t,), and in the parameters, (n_p,)."""
         for factor, weights in self._turns.surface(self._reduced.problem.local):
             self._contract(factor, weights)
         for factor, matrix, inverse in self._reached:
             self._return(factor, matrix, inverse)
         visible = self._states[:, self._reduced.columns]
         if self._space.drag is not None:
-            self._parameters += np.einsum("kv,kvp->p", visible, self._space.drag)
+            self._parameters += np.tensordot(visible, self._space.drag, 2)
         if self._space.basis is not None:
             visible = np.matmul(visible[:, None], self._space.basis)[:, 0]
         return visible.ravel(), self._parameters
@@ -139,7 +139,7 @@ class _Slopes:
         matrix, inverse = self._reduced.problem.linearize_factor(factor, self._point, self._chain).matrix, None
         if factor.private is not None:
             reached = matrix[:, self._turns.private(factor)].transpose(0, 2, 1)
-            inverse = null_space_and_inverse(reached, self._reduced.hidden(factor)).inverse
+            inverse = inverse_of_rank(reached, self._reduced.hidden(factor))
             self._reached.append((factor, matrix, inverse))
         return self._turns.lifted(factor, matrix, outer, inverse)
 
@@ -154,7 +154,7 @@ class _Slopes:
 def slopes(
     reduced: ReducedProblem, point: Point, chain: int, weights: Iterable[tuple[Factor, Array]]
 ) -> tuple[Array, Array]:
-    """Gradient of Σ ⟨K, reduced Jacobian⟩ in the unknowns that are left, (N t,), and in the parameters, (n_p,)."""
+    """Gradient of Σ ⟨K, reduced Jacobian⟩ in the remaining unknowns, (N t,), and in the parameters, (n_p,)."""
     whole = _Slopes(reduced, point, chain)
     for factor, K in weights:
         whole.add(factor, K)
@@ -219,7 +219,7 @@ def _inverted(matrices: Array) -> tuple[Array, float]:
     """A⁻¹ of every step and Σ log |det A|."""
     inverse, logarithms = inverses(matrices)
     if np.any(np.isneginf(logarithms)):
-        raise NotPositiveDefiniteError("what is random does not move the mechanism")
+        raise NotPositiveDefiniteError("process noise does not reach every degree of freedom")
     return inverse, float(np.sum(logarithms))
 
 

@@ -37,8 +37,8 @@ def solve_in_stages(
     start: Point,
     solve: Callable[[Transcription, Point], Outcome],
 ) -> list[Outcome]:
-    """What each stage found, as points of the whole problem; the next one starts where it ended. ``solve``: minimises a
-    transcription from a point, such as ``LevenbergMarquardt().solve``."""
+    """Results of several stages as points of the whole problem; each stage starts at the previous result. ``solve``:
+    minimises a transcription from a point, such as ``LevenbergMarquardt().solve``."""
     found: list[Outcome] = []
     for stage in stages:
         part = restricted(problem, stage, start)
@@ -49,8 +49,8 @@ def solve_in_stages(
 
 
 def restricted(problem: Transcription, stage: Stage, point: Point) -> Transcription:
-    """The problem of a stage: what does not move is data, with its values at ``point``; raises ValueError if nothing or
-    part of a rotation moves, or a factor is not there."""
+    """Problem of a stage, in which fixed unknowns are data with their values at ``point``; raises ValueError if nothing
+    or only part of a rotation is free, or a factor does not exist."""
     if stage.moving is not None and not stage.moving:
         raise ValueError("a stage moves no state; name coordinates that move")
     unknown = set(stage.factors) - {factor.name for factor in problem.factors}

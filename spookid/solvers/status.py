@@ -13,7 +13,7 @@ from spookid.transcription.transcription import Point
 
 
 class Status(Enum):
-    """How a solve ended; ``advice`` is the remedy."""
+    """Status at the end of a solve; ``advice`` is the remedy."""
 
     CONVERGED = "converged"
     MAX_ITERATIONS = "max_iterations"
@@ -23,7 +23,7 @@ class Status(Enum):
 
     @property
     def advice(self) -> str:
-        """Meaning of the status, and a remedy."""
+        """Meaning of the status, with a remedy."""
         return _ADVICE[self]
 
 
@@ -47,7 +47,7 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class Iteration:
-    """One accepted iterate; the first is the initial value."""
+    """Record of one accepted iterate; the first is the initial point."""
 
     iteration: int
     costs: dict[Group, float]
@@ -70,7 +70,7 @@ Callback = Callable[[Iteration], None]
 
 
 def counting_from(callback: Callback, done: int) -> Callback:
-    """A callback that continues the count of iterations."""
+    """Callback that continues the count of iterations."""
     return (lambda i: callback(replace(i, iteration=i.iteration + done))) if done else callback
 
 
@@ -94,7 +94,7 @@ class Timing:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a solver returns: the best point it found, and how it got there."""
+    """Result of a solver: the best point, the status, and the history."""
 
     status: Status
     detail: str

@@ -28,7 +28,7 @@ from spookid.transcription.transcription import Point
 
 @dataclass(frozen=True, eq=False)
 class Tangent:
-    """A tangent vector of all unknowns, or a gradient."""
+    """Tangent vector of all unknowns, or a gradient."""
 
     states: tuple[Array, ...]
     """Per chain, (N t,)."""
@@ -46,7 +46,7 @@ class Tangent:
         return Tangent(states, self.parameters + other.parameters)
 
     def stretched(self, scales: Tangent, factor: float) -> Tangent:
-        """Each number times its scale and a common factor."""
+        """Numbers multiplied by their scales and a common factor."""
         states = tuple(factor * s * a for a, s in zip(self.states, scales.states, strict=True))
         return Tangent(states, factor * scales.parameters * self.parameters)
 
@@ -57,7 +57,7 @@ class Tangent:
 
 
 class MeritModel(Linearization):
-    """The merit function at an evaluated point: normal equations, and multipliers of coupled equality constraints."""
+    """Quadratic model of the merit function at a point: normal equations, and multipliers of coupled constraints."""
 
     def __init__(self, reduced: ReducedProblem, here: Evaluation) -> None:
         super().__init__(reduced, here.point)
@@ -90,12 +90,12 @@ class MeritModel(Linearization):
 
     @property
     def corner(self) -> Array:
-        """Parameters' part of all chains, (n_p + 1, n_p + 1)."""
+        """Parameter block of all chains, (n_p + 1, n_p + 1)."""
         return self._sums[0]
 
     @property
     def gradient(self) -> Tangent:
-        """Jᵀr of all rows, √ρ (c + s) in coupled ones: half the gradient of the merit."""
+        """Gradient Jᵀr of all residuals, with √ρ (c + s) for coupled constraints: half the gradient of the merit."""
         return self._sums[1]
 
     @property
@@ -104,14 +104,13 @@ class MeritModel(Linearization):
         return self._evaluated if self.reduced.coupled else float(self.corner[-1, -1])
 
     def taken(self, chain: int) -> NormalEquations:
-        """JᵀJ of one chain, its coupled rows among the others, for an elimination that overwrites it; made anew for the
-        next."""
+        """Matrix JᵀJ of one chain including coupled constraints, for an elimination that overwrites it."""
         _ = self._sums
         here, self._equations[chain] = self._equations[chain], None
         return self._assembled(chain) if here is None else here
 
     def hard(self, chain: int) -> list[HardRows]:
-        """The coupled rows of one chain."""
+        """Coupled constraints of one chain."""
         return [HardRows(rows.offsets, rows.matrix) for rows in self.coupled[chain]]
 
     def _assembled(self, chain: int) -> NormalEquations:
@@ -126,12 +125,12 @@ class MeritModel(Linearization):
         return equations
 
     def moved(self, step: Tangent) -> Point:
-        """The point moved by a step, put back on the equality constraints."""
+        """Point after a step, projected onto the equality constraints."""
         return self.reduced.project(self.retracted(step.states, step.parameters))
 
     @cached_property
     def rounding(self) -> float:
-        """Of the merit, by rounding of unknowns of order one in coupled rows that have multipliers."""
+        """Rounding error of the merit, from unknowns of order one in coupled constraints with multipliers."""
         squares = 0.0
         for c, rows in enumerate(self.coupled):
             for block, force in zip(rows, self.reduced.forces(c), strict=True):
@@ -141,7 +140,7 @@ class MeritModel(Linearization):
 
     @cached_property
     def scales(self) -> Tangent:
-        """D, the metric of a step: the diagonal of JᵀJ.
+        """Metric D of a step: the diagonal of JᵀJ.
 
         For a parameter it is at least cost/magnitude²: with damping α, moving it by its own magnitude costs α of the
         present cost. Otherwise a weakly identifiable parameter changes by orders of magnitude and returns slowly.
@@ -159,12 +158,12 @@ class MeritModel(Linearization):
 
     @cached_property
     def curvature(self) -> list[NormalEquations]:
-        """S of each chain, so that JᵀJ + S is half the exact Hessian of the cost."""
+        """Curvature S of each chain, so that JᵀJ + S is half the exact Hessian of the cost."""
         return [curvature(self.reduced, self.point, c, basis) for c, basis in enumerate(self._bases)]
 
     @cached_property
     def bend(self) -> Array:
-        """What constraints between parameters add to half the Hessian of the Lagrangian, (n_p, n_p)."""
+        """Contribution of constraints between parameters to half the Hessian of the Lagrangian, (n_p, n_p)."""
         n, constraints, here = len(self.gradient.parameters), self.problem.constraints, self.point.parameters
         if constraints is None:
             return np.zeros((n, n))
@@ -172,8 +171,8 @@ class MeritModel(Linearization):
         return constraints.curvature(here, balanced(self.problem, here, self.gradient.parameters, lengths)[0])
 
     def pull_back(self, residuals: list[list[Array]]) -> Tangent:
-        """Jᵀ times the residuals of another point, the multipliers √ρ s in coupled rows: half the gradient of the
-        Lagrangian."""
+        """Product of Jᵀ with the residuals of another point, with multipliers √ρ s for coupled constraints: half the
+        gradient of the Lagrangian."""
         parts = []
         for c, chain in enumerate(self.problem.chains):
             values = self.reduced.pulls(c, residuals[c])
@@ -182,7 +181,7 @@ class MeritModel(Linearization):
         return Tangent(tuple(s for s, _ in parts), np.sum([p for _, p in parts], axis=0))
 
     def violations(self, residuals: list[list[Array]]) -> list[list[Array]]:
-        """√ρ c per chain and coupled factor, in the rows that are left."""
+        """Violations √ρ c per chain and coupled factor, in the remaining equations."""
         found = []
         for c, chain in enumerate(self.coupled):
             values = [r for f, r in self._augmented(c, residuals) if f in self.reduced.coupled]
@@ -199,8 +198,8 @@ class MeritModel(Linearization):
         return Tangent(tuple(s for s, _ in products), parameters)
 
     def optimality(self) -> float:
-        """Largest cosine between the residual and a column of J; what pushes parameters against a bound or a constraint
-        does not count."""
+        """Largest cosine between the residual and a column of J, without components that bounds or constraints
+        balance."""
         whole = self._lagrangian
         lengths = positive(self.corner.diagonal()[:-1])
         parts = [*whole.states, unopposed(self.problem, self.point.parameters, whole.parameters, np.sqrt(lengths))]
@@ -210,7 +209,7 @@ class MeritModel(Linearization):
 
 
 class DampedStep:
-    """argmin of 2gᵀδ + δᵀ(JᵀJ + α D)δ with the parameters in their box and Cδ = −c in the coupled rows, for one α.
+    """Damped step: argmin of 2gᵀδ + δᵀ(JᵀJ + α D)δ within bounds and with Cδ = −c in coupled rows, for one α.
 
     With ``exact``, JᵀJ + S replaces JᵀJ.
 
@@ -243,8 +242,8 @@ class DampedStep:
         return Elimination(equations, damping, here.hard(chain), here.reduced.workspaces[chain])
 
     def first(self) -> tuple[Tangent, float]:
-        """The step from here, and the decrease of the merit that it promises; the multipliers of the coupled rows are
-        set to match. The merit's share of the rows themselves falls to nothing: Cδ = −c."""
+        """First step from this point, and the predicted decrease of the merit; multipliers of the coupled constraints
+        are set accordingly, so that Cδ = −c."""
         here, forwards = self.here, [e.own for e in self._eliminations]
         parameters = self._parameters(here.gradient.parameters, forwards)
         steps = here.reduced.pool.map(lambda e: e.step(e.own, parameters), self._eliminations)
@@ -260,7 +259,7 @@ class DampedStep:
         return step, promised + here.reduced.constraint_merit(here.residuals) - here.violated
 
     def again(self, step: Tangent, residuals: list[list[Array]]) -> Tangent:
-        """The step corrected by the residuals found at its end."""
+        """Step that is corrected by the residuals at its end."""
         here = self.here
         gradient = here.pull_back(residuals).plus(step.stretched(here.scales, self._damping))
         if self._exact:

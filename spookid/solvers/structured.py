@@ -31,12 +31,12 @@ _FEW = 4
 
 
 class NotPositiveDefiniteError(ArithmeticError):
-    """The damped normal matrix has no Cholesky factor: the damping is too small for its conditioning."""
+    """Error for a normal matrix without Cholesky factor: the damping is too small for its conditioning."""
 
 
 @dataclass(frozen=True, eq=False)
 class NormalEquations:
-    """JᵀWJ and JᵀWr of one chain with N steps of t tangent unknowns each."""
+    """Normal equations JᵀWJ and JᵀWr of one chain with N steps of t tangent unknowns each."""
 
     band: Array
     """Lower band, LAPACK's layout transposed: band[j, d] = H[j + d, j], (N t, bandwidth)."""
@@ -54,19 +54,19 @@ class NormalEquations:
 
     @property
     def gradient(self) -> Array:
-        """The states' half gradient Jᵀr, (N t,)."""
+        """Half gradient Jᵀr of the states, (N t,)."""
         return self.border[:, -1]
 
     def add(self, other: NormalEquations) -> None:
-        """Become the sum of two matrices of the same chain, the other's band not wider; the ``diagonal`` stays as it
-        was if it was asked for."""
+        """Add another matrix of the same chain with a band that is not wider; the ``diagonal`` stays as it was if it
+        was computed."""
         for name in ("band", "border", "corner"):
             more = getattr(other, name)
             part = getattr(self, name)[:, : more.shape[1]]
             np.add(part, more, out=part)
 
     def apply(self, states: Array, parameters: Array) -> tuple[Array, Array]:
-        """The matrix times a step of the states (N t,) and the parameters (n_p,), in the same two parts."""
+        """Product of the matrix with a step of the states (N t,) and the parameters (n_p,), in the same two parts."""
         border = self.border[:, :-1]
         width = self.band.shape[1] - 1
         moved = _dsbmv(width, 1.0, self.band.T, states, lower=1) + border @ parameters
@@ -81,8 +81,8 @@ def normal_equations(
     workspace: Workspace | None = None,
     room: int = 0,
 ) -> NormalEquations:
-    """Normal equations of one chain from its linearized factors; ``workspace`` holds them until the next ones, the band
-    at the end of so many numbers that are to be its factor."""
+    """Normal equations of one chain from its linearized factors; ``workspace`` stores them until the next ones, the
+    band at the end of an array that the factorization uses."""
     reach = max(max(block.offsets) for block in blocks)
     workspace = workspace or Workspace()
     sums = _Sums.of(steps, tangent, reach, parameters, workspace, room)
@@ -105,8 +105,8 @@ def normal_equations(
 def summed(
     products: Iterable[tuple[tuple[int, ...], Array, int]], reach: int, steps: int, tangent: int, parameters: int
 ) -> NormalEquations:
-    """One chain's matrix from symmetric blocks (count, columns + 1, columns + 1), each with its factor's offsets and
-    its first step.
+    """Matrix of one chain, summed over symmetric blocks (count, columns + 1, columns + 1), each with its factor's
+    offsets and its first step.
 
     Columns are the steps in order of offset, then the parameters, then the gradient.
     """
@@ -138,7 +138,7 @@ class _Sums:
 
     @classmethod
     def of(cls, steps: int, tangent: int, reach: int, parameters: int, workspace: Workspace, room: int = 0) -> _Sums:
-        """Zeros, but for a band that the workspace has held before; both stay there until the next are asked for."""
+        """Matrix of zeros, except a band that the workspace already contains; both stay there until the next use."""
         shape = steps, tangent, (reach + 1) * tangent
         held = workspace.aligned("panels", (max(room, math.prod(shape)),))
         band = held[len(held) - math.prod(shape) :].reshape(shape)
@@ -155,7 +155,7 @@ class _Sums:
         return NormalEquations(band, border, self.corner, len(self.band))
 
     def add_square(self, matrix: Array, offsets: Sequence[int], step: int) -> None:
-        """Add JᵀJ of transposed Jacobians (count, columns + 1, rows) at ``step`` and after."""
+        """Add JᵀJ of transposed Jacobians (count, columns + 1, rows) from step ``step`` on."""
         tangent = self.band.shape[1]
         matrix, columns = _seen(matrix, len(self.corner) - 1)
         places = [offsets[c // tangent] * tangent + c % tangent for c in columns]
@@ -168,7 +168,7 @@ class _Sums:
             self.add(products, places, runs, step + start)
 
     def add(self, products: Array, places: Sequence[int], runs: Sequence[ColumnRange], step: int) -> None:
-        """Add a factor's products (count, columns + 1, columns + 1) at ``step`` and after.
+        """Add a factor's products (count, columns + 1, columns + 1) from step ``step`` on.
 
         Its columns of states are at ``places``, counted from the first unknown of their step, in ``runs`` of
         neighbours.
@@ -195,7 +195,7 @@ def _runs(places: Sequence[int]) -> list[ColumnRange]:
 def pull_back(
     blocks: Sequence[Rows | Stream], residuals: Sequence[Array], steps: int, tangent: int
 ) -> tuple[Array, Array]:
-    """Jᵀr for other residuals r than those of ``blocks``: the states' part (N t,) and the parameters' part (n_p,)."""
+    """Gradient Jᵀr for other residuals r than those of ``blocks``: states' part (N t,) and parameters' part (n_p,)."""
     states = np.zeros((steps, tangent))
     parameters = 0.0
     for block, residual in zip(blocks, residuals, strict=True):
@@ -207,5 +207,5 @@ def pull_back(
 
 
 def positive(values: Array) -> Array:
-    """``values`` with 1 instead of zeros."""
+    """``values`` with zeros replaced by 1."""
     return np.where(values > 0, values, 1.0)

@@ -35,8 +35,7 @@ _LENIENT = 1e-14
 
 
 class System:
-    """The states of one chain, from its linearized factors; the parameters, and the residuals behind them, are its
-    border B.
+    """Linear system of the states of one chain; parameters and residuals form its border B.
 
     Args:
         terms: the factors.
@@ -75,13 +74,13 @@ class System:
 
     @cached_property
     def response(self) -> Array:
-        """The states' part of K⁻¹B, (N t, n_p + 1)."""
+        """States' part of K⁻¹B, (N t, n_p + 1)."""
         return self._elimination.responses()[0]
 
     @cached_property
     def variances(self) -> Array | None:
-        """Of the states if process-noise equations stand as squares, (N, t), as a bound of the digits that costs; None
-        if rows have multipliers."""
+        """Variances of the states if process-noise equations enter as squares, (N, t), to bound rounding errors; None
+        if equations have multipliers."""
         t = self._terms[0].tangent
         return None if self._held else np.array(np.einsum("kii->ki", self._blocks[:, :t, :t]))
 
@@ -91,12 +90,12 @@ class System:
 
     @property
     def held(self) -> int:
-        """Equality constraints that say what others do not say already."""
+        """Equality constraints that others do not imply."""
         there = zip(self._held.values(), self._elimination.held(), strict=True)
         return sum(int(rows.sum()) for held, rows in there if held.hard)
 
     def implied(self) -> dict[str, Mask]:
-        """Redundant equality constraints by name of their factor, (count, rows), where C has the rows."""
+        """Redundant equality constraints by name of their factor, (count, rows), among the rows of C."""
         pairs = zip(self._held.items(), self._elimination.held(), strict=True)
         return {
             self._terms[i].factor.name: ~there & np.any(held.rows.matrix[:, :-1] != 0, axis=1)
@@ -105,17 +104,17 @@ class System:
         }
 
     def logarithm(self) -> float:
-        """log |det K|, with rows as they are."""
+        """log |det K|, with equations that are not scaled."""
         more = zip(self._held.values(), self._elimination.held(), strict=True)
         return self._elimination.logarithm - sum(float(np.sum(there @ h.logarithms)) for h, there in more)
 
     def solve(self, right: Array) -> Array:
-        """The states' part of K⁻¹ right for a right-hand side (N t, m) of the states."""
+        """States' part of K⁻¹ right, for a right-hand side (N t, m) of the states."""
         return self._elimination.solve(right)[0]
 
     def condensed(self, again: bool) -> Columns:
-        """B without the states, (count, n_p + 1, rows) of each factor: (I − J_x J_x⁺) of its columns, the multipliers
-        that balance these in equality constraints. ``again``: project twice, so that it is exact to round-off."""
+        """Border B without the states, (count, n_p + 1, rows) of each factor: (I − J_x J_x⁺) times its columns, and for
+        equality constraints the multipliers. ``again``: project twice, so that it is exact to round-off."""
         responses, multipliers = self._elimination.responses()
         steps, forces, found = responses.reshape(*self._shape, -1), iter(self._of_hard(multipliers)), Columns()
         for term in self._terms:
@@ -134,8 +133,8 @@ class System:
         return found
 
     def project(self, columns: Columns, balanced: bool = False) -> None:
-        """Project the states out of vectors of residuals, which are overwritten; ``balanced`` if equality constraints
-        have multipliers in them already."""
+        """Project the states out of residual vectors, which are overwritten; ``balanced`` if equality constraints
+        already contain multipliers."""
         right, hard = np.zeros((*self._shape, columns[0].shape[1])), Columns()
         for term, part in zip(self._terms, columns, strict=True):
             if term.factor.hard:
@@ -155,7 +154,7 @@ class System:
                 part[here] -= image
 
     def cross_covariances(self, number: int) -> Array:
-        """P Jᵀ of residuals, N of hard ones, by the number of the factor, (count, columns, rows)."""
+        """Products P Jᵀ for residuals, N for constraints, by the number of the factor, (count, columns, rows)."""
         rows = self._terms[number].rows
         if number in self._held:
             place = list(self._held).index(number)
@@ -164,8 +163,8 @@ class System:
         return cross_covariances(self._blocks, rows.offsets, states)
 
     def covariances(self, terms: Sequence[LinearizedFactor]) -> Iterator[tuple[int, slice, Array, Array]]:
-        """Jᵀ and P Jᵀ of residuals of some factors, (count, columns, rows), some steps at a time: with the number of
-        the factor and these steps."""
+        """Jᵀ and P Jᵀ for residuals of some factors, (count, columns, rows), for some steps at a time: with the number
+        of the factor and these steps."""
         for start, covariances in self._elimination.covariances_backward():
             here = slice(start, start + len(covariances))
             for number, term in enumerate(terms):
@@ -173,7 +172,7 @@ class System:
                 yield number, here, states, cross_covariances(covariances, term.source.offsets, states)
 
     def release(self) -> None:
-        """Forget covariances, the larger part of all that is kept; they are made again when asked for."""
+        """Release the covariances, which use the most memory; they are computed again on request."""
         _ = self.variances  # few numbers, often asked for
         self.__dict__.pop("_blocks", None)
 
@@ -224,8 +223,8 @@ class _Held:
 
     @classmethod
     def of(cls, term: LinearizedFactor, norm: float | None) -> _Held:
-        """Of equality constraints or process-noise equations, to be scaled to a norm; None: equality constraints as
-        they are."""
+        """System of equality constraints or process-noise equations, scaled to a norm; None: equality constraints
+        without scaling."""
         rows, hard = term.rows, term.factor.hard
         if norm is None:
             width = rows.matrix.shape[2]
@@ -244,29 +243,29 @@ class _Held:
         return self.rows if self.hard else self.rows.scaled(np.sqrt(1 / (1 + self.variance)))
 
     def forth(self, values: Array) -> Array:
-        """Values of equality constraints, (count, m, rows), as those of C, (count, rows, m)."""
+        """Convert values of equality constraints, (count, m, rows), to the form of C, (count, rows, m)."""
         own = values if self.basis is None else values @ self.basis
         return np.asarray((own * self.scale).transpose(0, 2, 1))
 
     def back(self, found: Array) -> Array:
-        """P Jᵀ, (count, columns, rows), of what the states make of multipliers in K, (count, columns, m)."""
+        """Products P Jᵀ, (count, columns, rows), from those with multipliers in K, (count, columns, m)."""
         scaled = found * (self.scale * np.where(self.variance > 0, 1 + self.variance, 1.0))
         return scaled if self.basis is None else np.asarray(scaled @ self.basis.T)
 
     @property
     def slack(self) -> Array:
-        """δ' of all rows, (count, m)."""
+        """Slack δ' of all equations, (count, m)."""
         return np.tile(self.variance * (1 + self.variance), (len(self.rows.matrix), 1))
 
     @property
     def logarithms(self) -> Array:
-        """What each row of a step adds to log |det K|, above that of H with the rows as they are, (m,)."""
+        """Contribution of each equation of a step to log |det K|, beyond that of H, without scaling, (m,)."""
         random = self.variance * (1 + self.variance)
         return np.asarray(np.log(np.where(self.variance > 0, random, self.scale**2)))
 
 
 def independent_combinations(rows: Rows, states: int) -> Array:
-    """Orthonormal combinations of rows of the first step that do not depend on one another in so many unknowns of the
-    ``states``, (rows, combinations)."""
+    """Orthonormal combinations of the first step's equations that are independent in the first ``states`` unknowns,
+    (rows, combinations)."""
     left, values, _ = np.linalg.svd(rows.matrix[0, :states].T, full_matrices=False)
     return np.asarray(left[:, values > DEPENDENT * values.max(initial=0.0)])

@@ -35,8 +35,8 @@ class Cause:
 
 
 def causes_of_input(signal: str, driven: str, inputs: Sequence[Array], step: float, held: float) -> Iterator[Cause]:
-    """What may be the matter with a signal that acts on a coordinate. ``inputs``: at each step of each recording;
-    ``held``: as of ``causes_of_lag``."""
+    """Possible errors of a signal that acts on a coordinate. ``inputs``: at each step of each recording; ``held``: as
+    for ``causes_of_lag``."""
     slopes, late = [np.gradient(one, step) for one in inputs], delays(inputs, step)
     acts = f"{signal} acts on {driven}"
     # An input that moves between its samples is taken as held, half an interval late.
@@ -59,16 +59,15 @@ def causes_of_input(signal: str, driven: str, inputs: Sequence[Array], step: flo
 
 
 def causes_of_lag(signals: Sequence[Array], step: float, held: float) -> list[tuple[str, tuple[float, float]]]:
-    """Why a sensor may lag, with plausible amounts. ``held``: longest interval between samples of inputs that are taken
-    as linear: inputs that are held act half an interval later, so that all sensors lag."""
+    """Possible causes of a sensor's delay, with plausible amounts. ``held``: longest interval between samples of inputs
+    that are interpolated linearly: held inputs act half an interval later, so that all sensors lag."""
     least, most = delays(signals, step)
-    by_input = (f"inputs held between samples (hold='previous'), or {DELAY}", (least, held))
+    by_input = (f"inputs that are constant between samples (hold='previous'), or {DELAY}", (least, held))
     return [(DELAY, (max(least, held), most)), *[by_input] * bool(held)]
 
 
 def delays(signals: Sequence[Array], step: float) -> tuple[float, float]:
-    """Plausible delays of a signal [s]: none is negative, for of two sensors either lags; none is longer than the time
-    in which the signal changes, or a shift in time would be another motion."""
+    """Plausible delays of a signal [s]: not negative, and not longer than the time in which the signal changes."""
     changes = np.concatenate([np.gradient(one, step) for one in signals])
     apart = np.concatenate([one - one.mean() for one in signals])
     return 0.0, float(np.sqrt(np.mean(apart**2) / (np.mean(changes**2) or 1.0)))

@@ -30,7 +30,7 @@ BLOCKS = 20
 
 @dataclass(frozen=True, eq=False)
 class JackknifeBlocks:
-    """Blocks of all chains, one chain after the other; W in all."""
+    """Blocks of all chains for the block jackknife, one chain after the other; W blocks in total."""
 
     edges: tuple[Array, ...]
     """Per chain the first step of each block, and the number of steps at the end."""
@@ -45,7 +45,7 @@ class JackknifeBlocks:
 
 
 def jackknife_blocks(c: Condensed) -> JackknifeBlocks:
-    """Cut each chain into blocks, and sum scores and information of each without those of priors."""
+    """Divide each chain into blocks, and sum scores and information of each block, without priors."""
     c.release()
     cuts = [cuts_of(chain.steps) for chain in c.linearized.problem.chains]
     schur = [schur_complements(terms, edges) for terms, edges in zip(c.linearized.chains, cuts, strict=True)]
@@ -57,13 +57,13 @@ def jackknife_blocks(c: Condensed) -> JackknifeBlocks:
 
 
 def cuts_of(steps: int) -> list[int]:
-    """First steps of the blocks of a chain, and the number of its steps."""
+    """First steps of the blocks in a chain, and the number of steps in the chain."""
     found: list[int] = np.linspace(0, steps, min(BLOCKS, steps) + 1).round().astype(int).tolist()
     return found
 
 
 def block_sums(c: Condensed, chain: int, edges: Sequence[int]) -> tuple[Array, Array]:
-    """T_wᵀ r̂_w and T_wᵀ T_w of the blocks of one chain."""
+    """Scores T_wᵀ r̂_w and information T_wᵀ T_w of the blocks in one chain."""
     n, count = c.linearized.parameters, len(edges) - 1
     scores, information = np.zeros((count, n)), np.zeros((count, n, n))
     for term, T, r in zip(c.linearized.chains[chain], c.T[chain], c.residuals[chain], strict=True):
@@ -86,7 +86,7 @@ _HALF = float(np.sqrt(np.finfo(np.float64).eps))
 
 
 def schur_complements(terms: Sequence[LinearizedFactor], edges: Sequence[int]) -> tuple[Array, Array]:
-    """Schur complements of a chain's states in the corner, gradient and all; NaN where there is none.
+    """Schur complements of a chain's states, including the gradient; NaN where none exists.
 
     Args:
         edges: first steps of W blocks, and the number of steps.

@@ -98,7 +98,7 @@ class Change:
     """Parameters whose change would explain the data nearly as well: less than twenty times less likely."""
 
     def words(self, name: str = "", unit: str = "", clock: Callable[[float], str] = "{:.6g} s".format) -> str:
-        """One line, as ``friction of elbow +12.1 ± 2.9 % since 14:02``.
+        """Description of a change in one line, such as ``friction of elbow +12.1 ± 2.9 % since 14:02``.
 
         Args:
             name: what the parameter is called, by default its name.
@@ -160,7 +160,7 @@ class ChangeDetector:
         given: object = false_alarms
         if not (isinstance(given, Real) and 0 < float(given) < math.inf):
             raise ProblemError(
-                f"false_alarms is {shown(false_alarms)}; give the expected number of false alarms per day, such as 1"
+                f"false_alarms is {shown(false_alarms)}; give an expected number of false alarms per day, such as 1"
             )
         self.false_alarms = float(false_alarms)
         n = len(self.names)
@@ -197,13 +197,13 @@ class ChangeDetector:
 
     @property
     def knowledge(self) -> tuple[Array, Array]:
-        """Score at the reference, (n,), and information, (n, n), of all that is known of the parameters now: of one
-        that has changed, since its change point."""
+        """Score at the reference, (n,), and information, (n, n), of all present data on the parameters; for a changed
+        parameter, of data since its change point."""
         blocks = [self._history.base, *self._history]
         return np.sum([b.score for b in blocks], axis=0), np.sum([b.information for b in blocks], axis=0)
 
     def passed_over(self, until: float) -> None:
-        """Skip the data until a time, before which no change point is searched."""
+        """Skip the data until a given time, before which no change point is searched."""
         known = Knowledge(*self.knowledge)
         self._last = float(until)
         self._restart(self._last, known, self._last)
@@ -350,7 +350,7 @@ class _Onsets:
 
     @property
     def standardized(self) -> Array:
-        """z of each change point and parameter, (K, n); 0 where nothing can be said."""
+        """Standardized change z of each parameter at each change point, (K, n); 0 if it cannot be computed."""
         square, growth, freedom = self._scatter.at(self._lengths)
         scatter = np.maximum(np.maximum(square, growth * self._within), 1)
         variance = np.where(self._tested, self._v * scatter, 1.0)
@@ -358,7 +358,7 @@ class _Onsets:
 
     @property
     def gains(self) -> Array:
-        """Twice the gain of the log-likelihood by a change of each parameter at each change point, (K, n)."""
+        """Twice the log-likelihood gain for a change of each parameter at each change point, (K, n)."""
         return np.divide(self._u**2, self._v, out=np.zeros_like(self._u), where=self._tested)
 
     def split(self, k: int) -> Split:

@@ -38,7 +38,7 @@ _SOUND = 1e-6
 
 
 def linearize(problem: Transcription, point: Point) -> Linearization:
-    """The linearization at ``point``; of a pair the smaller member is held.
+    """Linearization of a problem at ``point``; of a complementarity pair, the smaller member is fixed.
 
     Raises:
         NotPositiveDefiniteError: if anything is not finite.
@@ -47,7 +47,7 @@ def linearize(problem: Transcription, point: Point) -> Linearization:
 
 
 def linearize_beside(problem: Transcription, factor: Factor, point: Point) -> list[LinearizedFactor]:
-    """One more factor in the unknowns of a problem that was linearized at ``point``, along each chain.
+    """Linearization of an additional factor in the unknowns of a linearized problem, along each chain.
 
     Raises:
         NotPositiveDefiniteError: if anything is not finite.
@@ -75,7 +75,7 @@ def _looked_at(term: LinearizedFactor) -> LinearizedFactor:
 
 
 class Condensed:
-    """A linearized problem with its states condensed out.
+    """Linearized problem in which the states are eliminated.
 
     Args:
         here: the problem.
@@ -104,7 +104,7 @@ class Condensed:
         """r̂ = (I − H) r, what the best changes of states and parameters leave, (count, 1, rows)."""
 
     def across(self, open: Array) -> Condensed:
-        """The same with nothing estimated along some directions of the parameters, (n_p, k)."""
+        """Same problem without estimation along some directions of the parameters, (n_p, k)."""
         other = copy(self)
         other.inverse, other._moving = pseudo_inverse(self.information, self._free, open)
         more = (self.inverse - other.inverse) @ self._gradient
@@ -116,57 +116,57 @@ class Condensed:
 
     @property
     def freedom(self) -> int:
-        """Rows that depend on anything, hard ones too, less the unknowns that move any."""
+        """Degrees of freedom: number of equations with data, including constraints, minus number of unknowns."""
         rows = sum(int(term.alive.sum()) for terms in self.linearized.chains for term in terms if not term.factor.hard)
         return rows + self._held - self._states - self._moving
 
     def release(self) -> None:
-        """Forget the states' factors, the larger part of all that is kept; they are made again when asked for."""
+        """Release the factorization of the states, which uses the most memory; it is computed again on request."""
         self.linearized.release()
 
     def leverages(self) -> list[Columns] | None:
-        """Per chain and factor the sums over the steps of the diagonal of J_x J_x⁺, which is how far the states follow
-        noise in each row, (rows,); 0 of hard ones. None if rounding spoils it."""
+        """Per chain and factor, sum over steps of the diagonal of J_x J_x⁺ (leverage of the states), (rows,); 0 for
+        constraints. None if rounding errors are too large."""
         found = [self._leverages(c) for c in range(len(self.linearized.chains))]
         trace = self._held + sum(float(np.sum(rows)) for parts in found for rows in parts)
         return found if abs(trace - self._states) <= _SOUND * self._states else None
 
     def covariances(self, chain: int, place: int) -> Array:
-        """JH⁻¹Jᵀ of one factor's rows at each step, what is not known of them where noise is what it is taken for,
-        (count, rows, rows)."""
+        """Covariance JH⁻¹Jᵀ of one factor's fitted values at each step, if the noise model is correct, (count, rows,
+        rows)."""
         T = self.T[chain][place]
         of_parameters = np.matmul(T.transpose(0, 2, 1), np.matmul(self.inverse, T))
         return np.asarray(of_parameters + self.state_covariances(chain, self.linearized.chains[chain][place]))
 
     def state_covariances(self, chain: int, term: LinearizedFactor) -> Array:
-        """The same with the parameters given, of any factor in the unknowns of this problem."""
+        """Same covariances for given parameters, of any factor in the unknowns of this problem."""
         found = np.zeros((len(term.residual), term.residual.shape[1], term.residual.shape[1]))
         for _, here, states, across in self.linearized.system(chain).covariances([term]):
             found[here] = np.matmul(states.transpose(0, 2, 1), across)
         return found
 
     def rows(self, *columns: Sequence[Sequence[Array | Signs]]) -> Iterator[tuple[Any, ...]]:
-        """Each linearized factor of each chain, with its parts of vectors of residuals."""
+        """Yield each linearized factor of each chain, with its parts of residual vectors."""
         for terms, *parts in zip(self.linearized.chains, *columns, strict=True):
             yield from zip(terms, *parts, strict=True)
 
     def left(self, columns: Sequence[Sequence[Array | Signs]]) -> list[Columns]:
-        """(I − H) times vectors of residuals, per chain."""
+        """Project residual vectors by (I − H), per chain."""
         return self.moved(columns)[1]
 
     def moved(self, columns: Sequence[Sequence[Array | Signs]]) -> tuple[Array, list[Columns]]:
-        """How noise in the rows moves the estimates, to either side, (n_p, m), and what is ``left`` of it."""
+        """Change of the estimates by noise in the residuals, to either side, (n_p, m), and what is ``left``."""
         states = [self.without_states(c, part) for c, part in enumerate(columns)]
         products = self.inner(self.T, states)
         return self.inverse @ products, self._without_parameters(states, products)
 
     def inner(self, one: Sequence[Columns], other: Sequence[Columns], hard: bool = False) -> Array:
-        """Inner products of vectors of residuals, (m, m'); with ``hard`` rows, too, if one of them is not projected."""
+        """Inner products of residual vectors, (m, m'); including ``hard`` equations if one is not projected."""
         pairs = ((a, b) for term, a, b in self.rows(one, other) if hard or not term.factor.hard)
         return np.asarray(sum(products(a, b) for a, b in pairs))
 
     def without_states(self, chain: int, columns: Sequence[Array | Signs]) -> Columns:
-        """(I − J_x J_x⁺) times vectors of residuals of one chain."""
+        """Project residual vectors of one chain by (I − J_x J_x⁺)."""
         left = [np.array(c, dtype=np.float64) for c in columns]
         self.linearized.system(chain).project(left)
         return left
@@ -191,8 +191,8 @@ class Condensed:
 
 
 def products(one: Array, other: Array, weights: Array | float = 1.0) -> Array:
-    """Inner products of vectors of residuals of one factor, (count, m, rows) and (count, m', rows), each row times its
-    weight, (m, m')."""
+    """Inner products of residual vectors of one factor, (count, m, rows) and (count, m', rows), with a weight per
+    equation, (m, m')."""
     total, weights = np.zeros((one.shape[1], other.shape[1])), np.broadcast_to(weights, one.shape[2:])
     counted = slice(None) if weights.all() else np.flatnonzero(weights)
     for here in chunks(len(one), one[:1].size + other[:1].size):
@@ -202,7 +202,7 @@ def products(one: Array, other: Array, weights: Array | float = 1.0) -> Array:
 
 
 def pseudo_inverse(information: Array, free: FreeDirections, open: Array | None = None) -> tuple[Array, int]:
-    """Pseudo-inverse in the directions that are free, each parameter scaled by its own information; and its rank.
+    """Pseudo-inverse in the free directions, with each parameter scaled by its own information, and its rank.
 
     Args:
         open: directions along which it is zero, (n_p, k), and with which the others have nothing in common: what lies
@@ -218,7 +218,7 @@ def pseudo_inverse(information: Array, free: FreeDirections, open: Array | None 
 
 
 def inverse_root(information: Array, free: FreeDirections | None = None) -> Array:
-    """L with LLᵀ the pseudo-inverse, (n_p, rank)."""
+    """Matrix L with L Lᵀ equal to the pseudo-inverse, (n_p, rank)."""
     diagonal = np.diag(information)
     if free is not None and free.tied:
         sizes = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))

@@ -39,7 +39,7 @@ from spookid.transcription.parameter_constraints import FreeDirections
 
 @dataclass(frozen=True, eq=False)
 class ResidualStatistics:
-    """What the linearized residuals say about the parameters, T as in (3.32) for residuals that the weights whiten."""
+    """Statistics of the linearized residuals for the parameters, with T as in (3.32) for whitened residuals."""
 
     information: Array
     """TᵀT, the Schur complement of the states in JᵀWJ, that of priors included, (n_p, n_p)."""
@@ -62,13 +62,13 @@ class ResidualStatistics:
 
     @property
     def scatter(self) -> Array:
-        """Tᵀ Cov(r) T with the noise that was found, (n_p, n_p)."""
+        """Covariance of the score, Tᵀ Cov(r) T, with the estimated noise, (n_p, n_p)."""
         return np.asarray(self.prior + np.tensordot(self.variances.estimates, self.shares, axes=1))
 
 
 @dataclass(frozen=True, eq=False)
 class Analysis:
-    """Sensitivities, and what other answers need."""
+    """Sensitivities, with intermediate results that other analyses need."""
 
     sensitivities: Sensitivities
     gain: Array
@@ -82,7 +82,7 @@ class Analysis:
     on it."""
 
     def weak(self, known: Sensitivities, magnitudes: Array) -> tuple[WeakDirection, ...]:
-        """Weakly identifiable directions of sensitivities whose standard errors have been raised, by these errors."""
+        """Weakly identifiable directions, judged by the increased standard errors of ``sensitivities``."""
         unseen = (w for w in known.weak if any(name in known.reasons for name in w.direction))
         return *unseen, *weak_by_errors(known.names, known.covariance, magnitudes, self.references)
 
@@ -94,7 +94,7 @@ def analyse(
     free: FreeDirections,
     estimates: Array | None = None,
 ) -> Analysis:
-    """Uncertainty from what the residuals say.
+    """Compute the uncertainty of the estimates from the statistics of the residuals.
 
     Args:
         names: of the parameters, (n_p).
@@ -197,7 +197,7 @@ def unseen(
 
 
 def without_blocks(statistics: ResidualStatistics, magnitudes: Array, free: FreeDirections) -> Array:
-    """How estimates change without each block, (W, n_p); NaN where that is not known."""
+    """Change of the estimates if a block is removed, for each block, (W, n_p); NaN if unknown."""
     spectrum = Spectrum.of(statistics.information, statistics.scatter, magnitudes, free)
     changes = _changes(spectrum.half, -statistics.scores, statistics.information - statistics.block_information)
     changes[:, spectrum.unseen] = np.nan

@@ -42,7 +42,7 @@ Drive = tuple[str, Sequence[Array]]
 
 
 def denied(condensed: Condensed, sizes: Mapping[str, float]) -> bool:
-    """True if the residuals of deterministic dynamics are smaller than those of any of 99 simulations of the noise.
+    """True if residuals of deterministic dynamics are smaller than in all of 99 simulations of the noise.
 
     White process noise accumulates over a recording; encoder steps and clock jitter do not, although a single step
     looks the same.
@@ -56,8 +56,8 @@ def denied(condensed: Condensed, sizes: Mapping[str, float]) -> bool:
 
 
 def under_process_noise(condensed: Condensed, sizes: Mapping[str, float]) -> Array:
-    """Covariance of the output-error estimates if process noise caused their residuals, without that of white sensor
-    noise, (n_p, n_p).
+    """Covariance of the output-error estimates if process noise caused their residuals, without the part of white
+    sensor noise, (n_p, n_p).
 
     How far process noise moves estimates, over the root of the squares that it leaves, does not depend on its size.
     So this is right if a random force acts, whatever fits with estimated noise say of its size, and too large if
@@ -93,7 +93,7 @@ def _of_sensors(condensed: Condensed, columns: Sequence[Columns]) -> Array:
 
 
 def feedback(inputs: Array, noise: Array) -> float:
-    """Smallest probability, times their number, that inputs go their own way and do not answer to the noise.
+    """Smallest p-value, times their number, of tests that inputs do not depend on the noise (no feedback).
 
     An F test of whether past residuals predict an input better than its own past does, all of them whitened first
     (Haugh, J. Am. Stat. Assoc. 71, 1976, 378): smooth signals correlate by chance. The motion itself cannot be tested,
@@ -118,8 +118,8 @@ def feedback(inputs: Array, noise: Array) -> float:
 
 
 def without_echoes(condensed: Condensed, drives: Sequence[Drive]) -> list[Array]:
-    """What is left in the rows with noise at each step of every recording, (N, m), if inputs act as late, and as
-    filtered, as they like up to ``_ORDER`` steps.
+    """Residuals with noise at each step of every recording, (N, m), after removal of delayed and filtered effects of
+    inputs over up to ``_ORDER`` steps.
 
     The smoothed motion answers to an input before it comes. An input that acts late would therefore seem to answer to
     the residuals; what its own past does to the smoothed residuals is projected out of them.
@@ -183,7 +183,7 @@ def _left(target: Array, columns: Array) -> Array:
 
 
 def unstable(condensed: Condensed) -> bool:
-    """True if a change of any recording's motion grows by more than its number of steps.
+    """True if a deviation of a recording's motion grows by more than the number of its steps.
 
     So far a change of the rate leads a free body; along a stable motion it comes to less.
     """
@@ -227,7 +227,7 @@ LEVEL = 0.05
 
 @dataclass(frozen=True, eq=False)
 class EstimatorOutput:
-    """What one of the estimators says."""
+    """Estimates and jackknife changes of one estimator, for the Hausman test."""
 
     estimates: Array
     """(n_p,)."""
@@ -239,7 +239,7 @@ class EstimatorOutput:
 
 @dataclass(frozen=True, eq=False)
 class HausmanTest:
-    """On two answers from the same blocks."""
+    """Hausman test of two estimators on the same blocks."""
 
     sigmas: Array
     """Differences, as those of a normal variable that are as improbable, (n_p,); NaN where it is not known."""
@@ -250,17 +250,17 @@ class HausmanTest:
 
     @property
     def agree(self) -> bool:
-        """True if no parameter differs that carries an error in either answer."""
+        """True if no parameter with a standard error differs significantly."""
         return bool(np.all(np.isfinite(self.sigmas)) and not np.any(self.differ))
 
     @property
     def replaces(self) -> bool:
-        """True if the second answer may replace the first."""
+        """True if the second estimator's result may replace the first."""
         return self.agree and self.gain > SHARPER
 
 
 def hausman_test(first: EstimatorOutput, second: EstimatorOutput) -> HausmanTest:
-    """Test that both estimate the same; m blocks leave m − 1 degrees of freedom."""
+    """Test if two estimators estimate the same values; m blocks have m − 1 degrees of freedom."""
     changes = first.changes - second.changes
     count, known = len(changes), first.estimates.size
     away = np.abs(first.estimates - second.estimates)

@@ -44,7 +44,7 @@ _EPSILON = float(np.finfo(float).eps)
 
 
 class States(Linearization):
-    """All states linearized at a point, Jacobians kept.
+    """All states linearized at a point, with their Jacobians.
 
     Args:
         reduced: of the transcription with its noise.
@@ -63,7 +63,7 @@ class States(Linearization):
 
     @property
     def least(self) -> float:
-        """|r|² after a linear step of the states."""
+        """Cost |r|² after a linear step of the states."""
         return float(self.schur[-1, -1])
 
     @property
@@ -73,7 +73,7 @@ class States(Linearization):
 
     @property
     def costs(self) -> dict[Group, float]:
-        """Σ r² of each group of factors."""
+        """Sum of squared residuals of each group of factors."""
         totals = dict.fromkeys(Group, 0.0)
         for term in (term for terms in self.chains for term in terms if not term.factor.hard):
             totals[term.factor.group] += float(np.sum(term.residual**2))
@@ -86,8 +86,8 @@ class States(Linearization):
 
     @property
     def excess(self) -> int:
-        """Number of terms log 2π in the likelihood: equations with data, without those of the first states with their
-        flat prior, less the degrees of freedom of the states and the private unknowns."""
+        """Number of terms log 2π in the likelihood: equations with data, except those of the first states with flat
+        priors, minus the degrees of freedom of states and private unknowns."""
         problem, rows = self.reduced.problem, 0
         for chain in problem.chains:
             for factor in problem.factors:
@@ -98,30 +98,25 @@ class States(Linearization):
         return rows - sum(chain.steps for chain in problem.chains) * self.reduced.tangent
 
     @property
-    def density(self) -> bool:
-        """True if some row is a density of the states: not all efforts are measured."""
-        return self.reduced.problem.has_density
-
-    @property
     def plain(self) -> bool:
-        """True if unknowns of a step are its variables themselves, and no row is hard."""
+        """True if the unknowns of a step are its variables themselves, without constraints."""
         flat = self.reduced.tangent == self.reduced.problem.manifold.ambient
         return flat and not any(factor.hard for factor in self.reduced.kept)
 
     @classmethod
     def projected(cls, reduced: ReducedProblem, ahead: Point) -> States:
-        """At the projection of a point."""
+        """States linearized after projection of the point onto the constraints."""
         return cls(reduced, reduced.project(ahead), ahead)
 
-    def moved(self, parameters: Array | None = None, logs: Mapping[str, float] | None = None) -> Point:
-        """The point after a linear step of the states, and a step of the parameters (n_p,) that they follow, and one of
-        the logarithms of noises by their names."""
-        return self.reduced.project(self.stepped(parameters, logs))
+    def projected_point(self, point: Point) -> Point:
+        """A point near this one on the local equality constraints, with its private unknowns fitted."""
+        return self.reduced.project(point)
 
     def stepped(
         self, parameters: Array | None = None, logs: Mapping[str, float] | None = None, part: float = 1.0
     ) -> Point:
-        """The same before it is projected, with part of the step of the states."""
+        """The point after part of a linear step of the states, and a step of the parameters (n_p,) that they follow,
+        and one of the logarithms of noises by their names; it is not projected."""
         step, moves = np.zeros(self.parameters) if parameters is None else parameters, []
         for recording in self.recordings:
             move = recording.system.response @ np.append(-step, -part)
@@ -130,7 +125,7 @@ class States(Linearization):
 
 
 def marginal(states: States, logs: Mapping[str, float]) -> Marginal:
-    """The likelihood where states are linearized, at the best states but for a linear step. ``logs``: log σ by the name
+    """Marginal likelihood at the linearized states, after a linear step to the best states. ``logs``: log σ by the name
     of the noise."""
     chains = states.recordings
     value = sum(chain.volume() + chain.measured(logs) for chain in chains)
@@ -138,7 +133,7 @@ def marginal(states: States, logs: Mapping[str, float]) -> Marginal:
     return Marginal(
         value + float(left[-1, -1]),
         left[:-1, -1],
-        states.density,
+        states.problem.has_density,
         left[:-1, :-1],
         cache(partial(_swept, states)),
         cache(partial(_added, chains, Recording.freedom)),
@@ -153,8 +148,8 @@ def marginal(states: States, logs: Mapping[str, float]) -> Marginal:
 def size_information(
     states: States, names: Sequence[str] | None = None, probes: int = 1
 ) -> Mapping[tuple[str, str], float]:
-    """``Marginal.fisher``. ``names``: of the first of two noises; None: all; ``probes``: random vectors in each
-    recording at least. What little is known of a size needs some."""
+    """``Marginal.fisher``. ``names``: of the first of two noises; None: all; ``probes``: least number of random vectors
+    in each recording."""
     return _added(states.recordings, lambda chain: fisher(chain, names, probes))
 
 
@@ -185,7 +180,7 @@ def _added(chains: Sequence[Recording], told: Callable[[Recording], Sequence[tup
 
 class _Totals(dict[Any, Any]):
     def add(self, name: Any, value: Any) -> None:
-        """Add to what there is under a name."""
+        """Add a value to the entry of a name."""
         self[name] = self[name] + value if name in self else value
 
 
@@ -203,16 +198,16 @@ class Recording:
 
     @property
     def system(self) -> System:
-        """Its states; raises NotPositiveDefiniteError if they are not determined."""
+        """Linear system of the states; raises NotPositiveDefiniteError if they are not determined."""
         return system_of(self._systems, self.chain, self.terms)
 
     @cached_property
     def determinants(self) -> Determinants:
-        """Of the rows that are a density, and of hard ones."""
+        """Log-determinants of the equations that are densities, and of the constraints."""
         return Determinants(self.terms)
 
     def following(self, logs: Mapping[str, float]) -> Array:
-        """How the states follow steps of the logarithms of noises, (N t,): 2 H⁻¹ Σ J_gᵀ r_g times the step of g."""
+        """Derivatives of the states with respect to log-sigmas, (N t,): 2 H⁻¹ Σ J_gᵀ r_g times the step of g."""
         right = np.zeros((self.steps, self.t, 1))
         for term in self.noisy:
             steps, rows = np.array([logs.get(name, 0.0) for name in term.factor.noise]), term.rows
@@ -220,12 +215,12 @@ class Recording:
         return 2 * self.system.solve(right.reshape(-1, 1))[:, 0]
 
     def volume(self) -> float:
-        """log det H − 2 Σ log |det D_k|."""
+        """Log-determinant term of the likelihood, log det H − 2 Σ log |det D_k|."""
         return self.system.logarithm() - self.determinants.logarithm()
 
     @property
     def weights(self) -> Iterator[tuple[Factor, Array]]:
-        """A with which the logarithms change by Σ ⟨A, dJ⟩, by factor, (count, columns, rows)."""
+        """Weights A with which log-determinants change by Σ ⟨A, dJ⟩, by factor, (count, columns, rows)."""
         for number, term in enumerate(self.terms):
             factor = term.factor
             if factor.group is Group.PRIOR and not factor.noise:
@@ -243,14 +238,14 @@ class Recording:
 
     @cached_property
     def sweep(self) -> tuple[Array, Array]:
-        """Half the gradient in θ of the logarithms, states following, (n_p,); and H⁻¹ times half their gradient in the
-        states, (N t,)."""
+        """Half the gradient of the log-determinants in θ, including changes of the states, (n_p,); and H⁻¹ times half
+        the gradient in the states, (N t,)."""
         gradient, parameters = slopes(self.reduced, self.point, self.chain, self.weights)
         pulled = self.system.solve(gradient[:, None].copy())[:, 0]
         return parameters - self.system.response[:, :-1].T @ gradient, pulled
 
     def freedom(self) -> list[tuple[str, float]]:
-        """Rows less their leverage by name of the noise."""
+        """Degrees of freedom of each noise: number of equations minus leverage."""
         missing = [i for i, term in enumerate(self.terms) if term.factor.noise and i not in self._free]
         for i in missing:
             self._free[i] = self._left(self.terms[i], self.system.cross_covariances(i)).sum(axis=0)
@@ -258,14 +253,19 @@ class Recording:
             self.release()
         return [(name, self._free[i][j]) for i, t in enumerate(self.terms) for j, name in enumerate(t.factor.noise)]
 
+    def spared(self, name: str) -> Array:
+        """1 less the leverage of each row of a factor, (count, rows)."""
+        number = next(i for i, term in enumerate(self.terms) if term.factor.name == name)
+        return self._left(self.terms[number], self.system.cross_covariances(number))
+
     def noise(self) -> list[tuple[str, float, float]]:
         """Per name of a noise: Σ r², and what the states' following adds to the slope."""
-        moves, found = np.stack([self.system.response[:, -1], self.sweep[1]], axis=1), []
+        moves, found = np.stack([-self.system.response[:, -1], self.sweep[1]], axis=1), []
+        others = np.zeros((self.system.response.shape[1], 2))
+        others[-1, 0] = 1.0
         for term in self.noisy:
-            rows, along = term.rows, self._along(term, moves)
-            r = whole(rows, term.residual - along[:, 0])
-            squares, follow = np.sum(r**2, axis=0), np.sum(whole(rows, along[:, 1]) * r, axis=0)
-            found += [(name, squares[i], 2 * follow[i]) for i, name in enumerate(term.factor.noise)]
+            squares = self._products(term, moves, others)
+            found += [(name, squares[i, 0, 0], 2 * squares[i, 0, 1]) for i, name in enumerate(term.factor.noise)]
         return found
 
     def _left(self, term: LinearizedFactor, across: Array) -> Array:
@@ -278,15 +278,14 @@ class Recording:
 
     def ahead(self, steps: Array) -> list[tuple[str, Array]]:
         """See ``Marginal.ahead``."""
-        found, moves = [], self.system.response @ steps
+        found, moves = list[tuple[str, Array]](), -self.system.response @ steps
         for term in self.noisy:
-            r = whole(term.rows, term.rows.border_image(steps) - self._along(term, moves))
-            found += [(name, r[:, :, i].T @ r[:, :, i]) for i, name in enumerate(term.factor.noise)]
+            found += zip(term.factor.noise, self._products(term, moves, steps), strict=False)
         return found
 
     def strength(self) -> list[tuple[str, float]]:
-        """Sum of squares of the Jacobian in the states by name of the noise; of an observation of several steps along
-        slow motions, because the equations of motion determine fast ones much better."""
+        """Squared norm of the Jacobian in the states for each noise; for observations over several steps only along
+        slow motions, because the equations of motion determine fast ones."""
         found = []
         for term in self.noisy:
             slopes = whole(term.rows, self._slopes(term))
@@ -299,8 +298,8 @@ class Recording:
         return found
 
     def rounding(self) -> list[tuple[str, float]]:
-        """ε Σ (|J| √P)² by name of the noise in equations of motion, with √P the standard deviations of the states: a
-        bound of the sum of magnitudes whose signed sum, ⟨J P, J⟩, is at most the number of rows."""
+        """Bound ε Σ (|J| √P)² of rounding errors, by name of the noise in the equations of motion, with standard
+        deviations √P of the states."""
         found: list[tuple[str, float]] = []
         if (variances := self.system.variances) is None:
             return found
@@ -316,25 +315,29 @@ class Recording:
         """Jᵀ of the states, (count, columns, rows)."""
         return term.rows.matrix[:, : term.unknowns]
 
-    def _along(self, term: LinearizedFactor, moves: Array) -> Array:
-        """J times moves of the states (N t, m), (count, m, rows)."""
-        return term.rows.image(moves.reshape(self.steps, self.t, -1))
+    def _products(self, term: LinearizedFactor, moves: Array, others: Array) -> Array:
+        """Products of any two images of moves of the states (N t, m) and others (n_p + 1, m), by row, (rows, m, m)."""
+        r = whole(term.rows, term.rows.image(moves.reshape(self.steps, self.t, -1), others))
+        if r.shape[1] == 1:
+            return np.asarray(np.einsum("kir,kir->r", r, r)[:, None, None])
+        by_rows = np.ascontiguousarray(r.transpose(2, 0, 1))
+        return np.asarray(np.matmul(by_rows.transpose(0, 2, 1), by_rows))
 
     def alive(self, factor: Factor) -> Array:
-        """1 where a row has data, (count, rows)."""
+        """1 for equations with data, otherwise 0, (count, rows)."""
         chain = self.reduced.problem.chains[self.chain]
         missing = chain.missing.get(factor.name)
         shape = factor.count(chain.steps), len(factor.rows)
         return np.ones(shape) if missing is None else 1.0 - missing.astype(np.float64)
 
     def release(self) -> None:
-        """Forget what is made again when asked for, and takes more room than what stays."""
+        """Release data that can be computed again and use the most memory."""
         self.system.release()
         self.__dict__.pop("determinants", None)
 
     def measured(self, logs: Mapping[str, float]) -> float:
-        """2 Σ log σ of the rows that are measurements, and no density of the states; where private unknowns are fitted
-        to such rows, the logarithm of the determinant of their information."""
+        """Sum 2 Σ log σ over measurements, which are not densities of the states; with fitted private unknowns, the
+        log-determinant of their information."""
         total = 0.0
         for factor, complement in ((term.factor, term.complement) for term in self.noisy):
             dense = range(len(factor.noise)) if factor.density and complement is not None else factor.density

@@ -50,8 +50,8 @@ def by_linear_steps(
         gap: what a step may take from |r|² where the states are good enough; None: a millionth.
 
     Raises:
-        NotPositiveDefiniteError: without equality constraints between steps, if the states are not determined, or begin
-            with squares of more than ``most``.
+        NotPositiveDefiniteError: without equality constraints between steps, if the states are not determined, or a
+            linear step promises to leave many times the squares ``most``.
     """
     if any(factor.box is not None for factor in reduced.coupled):
         return None, bend
@@ -67,9 +67,9 @@ def _by_steps(
     reduced: ReducedProblem, start: Point, bend: Bend, gap: float | None, most: float
 ) -> tuple[States | None, Bend]:
     states = States.projected(reduced, start)
-    if states.cost > most and not reduced.coupled:
-        raise NotPositiveDefiniteError("the step is too long")
     while True:
+        if states.least > _SAFE * most and not reduced.coupled:
+            raise NotPositiveDefiniteError("the step is too long")
         little = _SHARE * states.cost if gap is None else gap
         left = abs(states.gap)
         if left <= little or (left <= _SMALL * states.cost and bend.beyond(left) <= little):

@@ -32,7 +32,7 @@ NoiseKind = Literal["disturbance", "sensor"]
 
 @dataclass(frozen=True)
 class NoiseSize:
-    """One standard deviation that some rows have in common."""
+    """One noise standard deviation that several equations share."""
 
     kind: NoiseKind
     names: tuple[str, ...]
@@ -53,17 +53,17 @@ class NoiseSize:
 
     @property
     def of_motion(self) -> bool:
-        """True for the slip of contacts, whose process noise is a velocity and not a force."""
+        """True for the slip of contacts, whose process noise is a velocity instead of a force."""
         return self.unit == "m/s"
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Its names in ``Factor.noise``, where a signal may be called like a hinge."""
+        """Keys of the noise in ``Factor.noise``, because a signal may have the name of a hinge."""
         return self.names if self.kind == "disturbance" else tuple(map(measured_noise, self.names))
 
     @property
     def singles(self) -> tuple[NoiseSize, ...]:
-        """One size for each of its names."""
+        """Separate standard deviations, one for each name."""
         each = len(self.places) // len(self.names)
         return tuple(
             replace(self, names=(name,), places=self.places[i * each : (i + 1) * each])
@@ -72,12 +72,12 @@ class NoiseSize:
 
 
 def told_apart(sizes: Sequence[NoiseSize], which: Sequence[bool]) -> tuple[NoiseSize, ...]:
-    """The sizes with one for each of their names where asked for."""
+    """Noise standard deviations, separated by name where requested."""
     return tuple(one for size, apart in zip(sizes, which, strict=True) for one in (size.singles if apart else (size,)))
 
 
 def spread(values: Array, sizes: Sequence[NoiseSize], parts: Sequence[NoiseSize]) -> Array:
-    """Values of sizes for parts of them."""
+    """Values of common standard deviations for the separated ones."""
     by_name = {key: value for size, value in zip(sizes, values.tolist(), strict=True) for key in size.keys}
     return np.array([by_name[part.keys[0]] for part in parts])
 
@@ -137,7 +137,7 @@ def _rows_of_states(problem: Transcription) -> set[str]:
 
 
 def roughness(recordings: Sequence[Array]) -> float:
-    """Standard deviation of white noise with the median of these fourth differences."""
+    """Standard deviation of white noise, from the median of fourth differences."""
     parts = [np.diff(values[np.isfinite(values)], 4) / np.sqrt(70) for values in recordings]
     together = np.abs(np.concatenate(parts)) if parts else np.zeros(0)
     return float(np.median(together)) / 0.6745 if len(together) else 0.0
@@ -154,18 +154,18 @@ class Swept:
 
     @property
     def residual(self) -> Mapping[str, float]:
-        """Σ r² by name of the noise."""
+        """Sum of squared residuals of each noise, by name."""
         return self.noise()[0]
 
     @property
     def following(self) -> Mapping[str, float]:
-        """What states that follow a noise add to its slope, by its name."""
+        """Contribution of the states' changes to the derivative for each noise, by name."""
         return self.noise()[1]
 
 
 @dataclass(frozen=True, eq=False)
 class Marginal:
-    """At a point whose states are the best for its parameters and noise."""
+    """Marginal likelihood at a point whose states are best for its parameters and noise."""
 
     value: float
     """−2 log L, but for a constant of the number of rows; infinite if the states are not determined."""
@@ -193,7 +193,7 @@ class Marginal:
 
     @classmethod
     def of_squares(cls, corner: Array) -> Marginal:
-        """That of squares alone, whose weights are given: ``value`` is the least |r|².
+        """Objective for given weights, without log-determinants: ``value`` is the least |r|².
 
         Args:
             corner: what eliminating the states leaves, gradient and |r|² in the last row, (n_p + 1, n_p + 1).
@@ -204,35 +204,35 @@ class Marginal:
 
     @property
     def volume(self) -> Array:
-        """Half the gradient of the logarithms in θ, (n_p,)."""
+        """Half the gradient of the log-determinants in θ, (n_p,)."""
         return self.sweep().volume
 
     @property
     def counted(self) -> Array:
-        """What the logarithms add to the score, (n_p,): nothing where no row is a density of the states."""
+        """Contribution of the log-determinants to the score, (n_p,); zero if no equation is a density of the states."""
         return self.volume if self.density else np.zeros_like(self.volume)
 
     @property
     def score(self) -> Array:
-        """d(−log L)/dθ, or that of the squares alone, (n_p,): zero at the estimates."""
+        """Gradient d(−log L)/dθ, or that of the squares alone, (n_p,); zero at the estimates."""
         return self.gradient + self.counted
 
     @property
     def slopes(self) -> Mapping[str, float]:
-        """d(−log L)/d log s by the name of the noise s; of noise that neighbouring rows have in common the squares to
-        expect less those that are."""
+        """Derivatives d(−log L)/d log s by the name of the noise s; for noise shared by neighbouring equations,
+        expected minus observed squares."""
         found, expected = self.sweep(), self.expected  # a sweep tells the freedom, too
         return {n: expected[n] + found.following[n] - found.residual[n] for n in expected}
 
     @property
     def expected(self) -> Mapping[str, float]:
-        """Squares to expect of each noise."""
+        """Expected sum of squares of each noise."""
         coloured = self.coloured()
         return {name: freedom + coloured.get(name, 0.0) for name, freedom in self.freedom().items()}
 
     @property
     def beside(self) -> Array:
-        """The score less the slope of −log L in θ, (n_p,)."""
+        """Score minus the gradient of −log L in θ, (n_p,)."""
         return np.zeros_like(self.gradient) if self.density else -self.volume
 
 
@@ -244,8 +244,8 @@ bound, so that a search still resolves 0.01 of the log-likelihood."""
 
 
 def floors(sizes: Sequence[NoiseSize], logs: Array, found: Marginal, spared: float = 1.0) -> Array:
-    """Logarithms that sizes do not fall below, (n_s,): what a sensor resolves, and the size from which the
-    information in the states that its rows hold is so much larger than that of the other kind that no digits are left.
+    """Lower limits of the log-sigmas, (n_s,): resolution of the sensor, and the value below which the information
+    matrix becomes ill-conditioned.
 
     Args:
         spared: share of that information which is left to others.

@@ -47,14 +47,14 @@ class _Value:
 
 
 def uncertain_sizes(search: Search) -> NDArray[np.bool_]:
-    """True for process noise whose intensity the data barely determine, (n_s,)."""
+    """True for process noise whose standard deviation the data barely determine, (n_s,)."""
     free = [size.kind == "disturbance" and size.given is None for size in search.sizes]
     return np.asarray(np.array(free) & (np.diag(search.best.fisher) < _WELL_KNOWN))
 
 
 def doubt(search: Search) -> Array:
-    """What averaging over sizes that are not well known adds to the covariance of the parameters, (n_p, n_p); zero for
-    parameters at a bound, across constraints that hold and in directions without information."""
+    """Covariance of the parameters, (n_p, n_p), due to uncertain noise standard deviations; zero for parameters at a
+    bound, across active constraints and in directions without information."""
     now = search.best.point.parameters
     whole, uncertain = np.zeros((len(now), len(now))), np.flatnonzero(uncertain_sizes(search)).tolist()
     if not uncertain:

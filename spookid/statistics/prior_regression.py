@@ -47,7 +47,7 @@ _LEAST = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Normal:
-    """What is known from the prior of n_p parameters, as changes δ from where the rows are linear."""
+    """Normal prior of n_p parameters, for changes δ from the point of linearization."""
 
     mean: Array
     """d, (n_p,)."""
@@ -80,7 +80,7 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class Regression:
-    """What was found of the φ that are free (p_f) and of δ."""
+    """Result of a regression: estimates of the free φ (p_f) and of δ."""
 
     estimates: Array
     """φ, (p,), those that were given too."""
@@ -99,8 +99,8 @@ class Regression:
 
 
 def regress(rows: Rows, belief: Normal, given: Array, expected: Array) -> Regression:
-    """Fit. ``given``: φ that are known, NaN for those that are free, (p,); ``expected``: sizes of e from which weights
-    begin, NaN for those of r, (n,)."""
+    """Fit a regression with prior. ``given``: known φ, NaN for free ones, (p,); ``expected``: initial sizes of e for
+    the weights, NaN for those of r, (n,)."""
     return _Fit(rows, belief, given).result(expected)
 
 
@@ -262,7 +262,7 @@ def _wider(plain: Array, jackknife: Array, information: Array) -> Array:
 
 
 def correlation_time(values: Array) -> float:
-    """Samples that are as one: 1 + 2 Σ ρ_k as long as the correlation ρ_k is above 0."""
+    """Number of samples that count as one: 1 + 2 Σ ρ_k while the correlation ρ_k is positive."""
     centred = values - values.mean()
     size = 2 ** int(np.ceil(np.log2(2 * len(values))))
     spectrum = np.abs(np.fft.rfft(centred, size)) ** 2

@@ -18,29 +18,25 @@ _MOST, _SAMPLES = 16, 4_000
 
 
 class Probed(Protocol):
-    """One recording, linearized."""
+    """One recording, linearized, as far as it is asked for; see ``Recording``."""
 
     steps: int
     t: int
-    """Unknowns of a step."""
     noisy: Sequence[LinearizedFactor]
-    """Factors whose rows have noise."""
 
     @property
-    def system(self) -> System:
-        """Its states."""
+    def system(self) -> System: ...
 
-    def alive(self, factor: Factor) -> Array:
-        """1 where a row has data, (count, rows)."""
+    def alive(self, factor: Factor) -> Array: ...
 
 
 def fisher(chain: Probed, names: Sequence[str] | None = None, least: int = 1) -> list[tuple[tuple[str, str], float]]:
-    """2 |(I − J P Jᵀ)_gg'|² by the names of two noises, the first of them among ``names`` if these are given; from so
-    many random vectors at least."""
+    """Fisher information 2 |(I − J P Jᵀ)_gg'|² by the names of two noises, the first among ``names`` if given; from at
+    least so many random vectors."""
     every = list(dict.fromkeys(n for t in chain.noisy for n in t.factor.noise)) if names is None else list(names)
     found, probes = [], max(least, _probes(chain))
     for factor, left in _left(chain, every, [term.factor for term in chain.noisy], probes):
-        squares = np.sum(left**2, axis=0).reshape(len(every), probes, -1).sum(axis=1)
+        squares = np.einsum("kpr,kpr->pr", left, left).reshape(len(every), probes, -1).mean(axis=1)
         found += [
             ((name, other), 2 * square)
             for name, of_name in zip(every, squares.tolist(), strict=True)
@@ -50,7 +46,7 @@ def fisher(chain: Probed, names: Sequence[str] | None = None, least: int = 1) ->
 
 
 def coloured(chain: Probed) -> list[tuple[str, float]]:
-    """By name what noise that neighbouring rows share adds to the squares to expect, over its density."""
+    """By name, contribution of noise shared by neighbouring equations to the expected squares, over its density."""
     overlapping = [term.factor for term in chain.noisy if term.factor.overlap]
     shared = [(f, i) for f in overlapping for i in range(len(f.noise)) if i not in f.density]
     every, probes, found = list(dict.fromkeys(f.noise[i] for f, i in shared)), _probes(chain), []
@@ -58,7 +54,7 @@ def coloured(chain: Probed) -> list[tuple[str, float]]:
         of_name = left.reshape(len(left), len(every), probes, -1)
         for i in (i for f, i in shared if f is factor):
             own = of_name[:, every.index(factor.noise[i]), :, i]
-            both = np.sum(own[1:] * own[:-1]) - np.sum(own**2)
+            both = (np.sum(own[1:] * own[:-1]) - np.sum(own**2)) / probes
             found.append((factor.noise[i], 2 * factor.overlap * float(both)))
     return found
 
@@ -69,17 +65,19 @@ def _probes(chain: Probed) -> int:
 
 def _left(chain: Probed, every: Sequence[str], seen: Sequence[Factor], probes: int) -> Iterator[tuple[Factor, Array]]:
     """(I − J P Jᵀ) z of random signs z in the rows of one noise after another, in all rows of some factors,
-    (count, names · probes, rows) over √probes."""
+    (count, names · probes, rows)."""
     rng, count = np.random.default_rng(0), len(every) * probes
     drawn = [term for term in chain.noisy if set(term.factor.noise) & set(every)]
     signs = {term.factor: _signs(chain, term, every, probes, rng) for term in drawn}
     right = np.zeros((chain.steps, chain.t, count))
     for term in drawn:
         term.rows.pull(signs[term.factor], right)
-    moved = chain.system.solve(right.reshape(-1, count)).reshape(chain.steps, chain.t, count)
+    moved = -chain.system.solve(right.reshape(-1, count)).reshape(chain.steps, chain.t, count)
     for term in (term for term in chain.noisy if term.factor in seen):
-        left = whole(term.rows, signs.get(term.factor, 0.0) - term.rows.image(moved))
-        yield term.factor, left * chain.alive(term.factor)[:, None] / np.sqrt(probes)
+        left = term.rows.image(moved)
+        if term.factor in signs:
+            left += signs[term.factor]
+        yield term.factor, whole(term.rows, left)
 
 
 def _signs(chain: Probed, term: LinearizedFactor, every: Sequence[str], probes: int, rng: np.random.Generator) -> Array:
@@ -95,7 +93,7 @@ def _signs(chain: Probed, term: LinearizedFactor, every: Sequence[str], probes: 
 
 
 def whole(rows: Rows, values: Array) -> Array:
-    """Values of the rows that are left, (count, ..., rows left), in all rows."""
+    """Values of the remaining equations, (count, ..., rows left), placed among all equations."""
     if rows.complement is None:
         return values
     return np.asarray(np.einsum("k...l,krl->k...r", values, rows.complement))

@@ -25,7 +25,7 @@ from spookid.transcription.transcription import Point, Transcription
 
 @dataclass(frozen=True, eq=False)
 class Grouping:
-    """Columns of a matrix W (rows, n) in three kinds; W z = W_kept (z_kept + shares z_joined)."""
+    """Columns of a matrix W (rows, n) in three groups; W z = W_kept (z_kept + shares z_joined)."""
 
     kept: tuple[int, ...]
     """Columns that are independent."""
@@ -40,13 +40,13 @@ class Grouping:
 
     @property
     def condition(self) -> float:
-        """Ratio of the largest and the smallest of these; NaN of none."""
+        """Ratio of largest to smallest value; NaN if there are none."""
         values = self.singular_values
         return float(values[0] / values[-1]) if len(values) else float("nan")
 
     @property
     def null_space(self) -> Array:
-        """Directions that W does not see, as rows (joined + still, n)."""
+        """Null space of W, as rows (joined + still, n)."""
         count = len(self.kept) + len(self.joined) + len(self.still)
         rows = np.zeros((len(self.joined) + len(self.still), count))
         for row, column in enumerate((*self.joined, *self.still)):
@@ -56,7 +56,7 @@ class Grouping:
 
 
 def regrouped(matrix: Array) -> Grouping:
-    """The columns of a matrix (rows, n) that are independent, and how the others follow them."""
+    """Independent columns of a matrix (rows, n), and how the other columns depend on them."""
     square = np.linalg.qr(matrix, mode="r") if len(matrix) > matrix.shape[1] else matrix
     lengths = np.linalg.norm(square, axis=0)
     still = tuple(np.flatnonzero(lengths <= DEPENDENT * np.max(lengths, initial=0.0)).tolist())
@@ -82,8 +82,8 @@ _SHARE_OF_UNIT = 1e-6
 
 
 def common_scale(problem: Transcription, point: Point, names: Collection[str]) -> Array | None:
-    """c, the changes of the parameters that multiply the residuals of some rows of the motion and change no others,
-    (n_p,); None if there are none. ``names``: of the noise of these rows."""
+    """Changes c of the parameters that scale the residuals of some equations of motion and change no others, (n_p,);
+    None if none exist. ``names``: of the noise of these equations."""
     columns, lacking = [], []
     shaken = replace(point, states=tuple(map(_shaken, point.states)))
     for c in range(len(problem.chains)):
@@ -104,7 +104,7 @@ def common_scale(problem: Transcription, point: Point, names: Collection[str]) -
 
 
 def without_direction(information: Array, direction: Array) -> Array:
-    """Information (n_p, n_p) of which none lies along a direction (n_p,)."""
+    """Information matrix (n_p, n_p) without information along a direction (n_p,)."""
     along = information @ direction
     size = float(direction @ along)
     return np.asarray(information - np.outer(along, along) / size) if size > 0 else information

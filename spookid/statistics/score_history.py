@@ -43,7 +43,7 @@ _COLUMNS = ("until", "length", "score", "information", "within", "freedom")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """What data between two instants say of n parameters, at the reference."""
+    """Score and information on n parameters of the data between two times, at the reference."""
 
     until: float
     """When it ends [s]; it begins where the one before ends."""
@@ -60,11 +60,11 @@ class Block:
 
     @classmethod
     def single(cls, until: float, score: Array, information: Array) -> Block:
-        """One that nothing has been merged into."""
+        """Block that was not merged with another."""
         return cls(until, 1.0, score, information, np.zeros(len(score)), np.zeros(len(score)))
 
     def merged(self, later: Block, distance: Array) -> Block:
-        """Both as one; ``distance`` is the best d so far, (n,)."""
+        """Merge two blocks; ``distance`` is the best d so far, (n,)."""
         first, second = self.deviation(distance), later.deviation(distance)
         here, there = self.information.diagonal(), later.information.diagonal()
         known = (here > 0) & (there > 0)
@@ -85,7 +85,7 @@ class Block:
 
 
 class Scatter:
-    """How scores scatter about what the parameters explain, over what I says, for each length of blocks and parameter.
+    """Scatter of the scores about the fitted change, over the information I, for each block length and parameter.
 
     Of blocks of 1, 2, 4 ... it keeps the mean of (s − I d)²/I, and of how far single blocks scatter within them: both
     are 1 where the model fits, their ratio is where noise is white, whatever its size (a variance ratio: Lo and
@@ -98,9 +98,9 @@ class Scatter:
         self._counts = np.zeros((0, parameters))
 
     def add(self, measured: Array) -> None:
-        """Add a block of 2^level single ones. ``measured``: the level; (s − I d)² over its expectation, (n,); mean
-        square of the scatter of single blocks within it, likewise, (n,); and 1 for parameters about which it has
-        information, else 0, (n,)."""
+        """Add a block of 2^level single blocks. ``measured``: the level; (s − I d)² over its expectation, (n,); mean
+        square of the scatter of its single blocks, likewise, (n,); and 1 for parameters on which it has information,
+        else 0, (n,)."""
         level, (square, within, known) = int(measured[0]), measured[1:].reshape(3, -1)
         if level == len(self._means):
             self._means = np.concatenate([self._means, np.ones((1, *self._means.shape[1:]))])
@@ -144,8 +144,8 @@ class Scatter:
 
 
 class History:
-    """Blocks from old to new. The first, ``base``, is all that lies before the oldest boundary that is kept. ``base``:
-    what was known before the first block."""
+    """Blocks from old to new. The first block ``base`` contains all data before the oldest remaining boundary.
+    ``base``: earlier information."""
 
     def __init__(self, base: Block, scatter: Scatter | None = None) -> None:
         self.base = base
@@ -158,7 +158,7 @@ class History:
         """Squares that are too new to be learnt from: count and time at which each was made, and the rest."""
 
     def add(self, block: Block, distance: Array) -> None:
-        """The newest block; ``distance`` is the best d so far, (n,)."""
+        """Add the newest block; ``distance`` is the best d so far, (n,)."""
         self._total += block.information
         self._count += 1
         level = 0
@@ -190,8 +190,8 @@ class History:
             yield from blocks
 
     def restarted(self, base: Block, onset: float) -> History:
-        """With another base, and of the blocks those after it. What is known of the scatter stays, but what was
-        measured after a change point [s]."""
+        """History with another base and the blocks after it. The scatter is kept, except what was measured after a
+        change point [s]."""
         found = History(base, self.scatter)
         found._levels = [[block for block in blocks if block.until > base.until] for blocks in self._levels]
         for block in found:
@@ -234,8 +234,8 @@ of an information matrix with diagonal 1."""
 
 
 def normalized(t: Array, freedom: Array) -> Array:
-    """z of a standard normal variable that is as unlikely as t of Student's with so many degrees of freedom; 0 where
-    there are none (Wallace, Ann. Math. Statist. 30, 1959, whose error is some 1 % in the farthest tail)."""
+    """Normal z with the same tail probability as Student's t with so many degrees of freedom; 0 if there are none
+    (Wallace, Ann. Math. Statist. 30, 1959, with errors of about 1 % in the far tail)."""
     known = np.maximum(freedom, 1e-9)
     size = (8 * known + 1) / (8 * known + 3) * np.sqrt(known * np.log1p(t**2 / known))
     return np.asarray(np.where(freedom > 0, np.copysign(size, t), 0.0))
@@ -243,7 +243,7 @@ def normalized(t: Array, freedom: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Knowledge:
-    """Information of some data about the parameters."""
+    """Information of some data on the parameters: score and information matrix."""
 
     score: Array
     """At the reference, (n,)."""
@@ -256,7 +256,7 @@ class Knowledge:
 
     @property
     def root(self) -> Array:
-        """L with L Lᵀ the inverse of the information, zero along what is not known, (n, r)."""
+        """Matrix L with L Lᵀ the inverse of the information, zero along directions without information, (n, r)."""
         sizes = np.sqrt(np.maximum(self.information.diagonal(), 0))
         scale = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
         values, vectors = np.linalg.eigh(scale[:, None] * self.information * scale)
@@ -265,20 +265,20 @@ class Knowledge:
 
     @property
     def solved(self) -> Array:
-        """The best distance from the reference, zero along what is not known, (n,)."""
+        """Best distance from the reference, zero along directions without information, (n,)."""
         root = self.root
         return np.asarray(root @ (root.T @ self.score))
 
     def change(self, score: Array, information: Array) -> tuple[Array, Array, Mask]:
-        """Of each parameter's change where a part of the data begins, by the score (..., n) and information (..., n, n)
-        of this part: u, v, and whether anything of v is left but rounding, (..., n)."""
+        """Numerator u and denominator v for each parameter's change where a part of the data begins, from score (...,
+        n) and information (..., n, n) of this part; and flags of v above rounding, (..., n)."""
         root, own = self.root, information.diagonal(axis1=-2, axis2=-1)
         left = information @ root
         v = own - np.sum(left**2, axis=-1)
         return score - left @ (root.T @ self.score), v, v > _LOST * own
 
     def without(self, j: int) -> Knowledge:
-        """Of the other parameters, whatever the j-th is."""
+        """Information on the other parameters, for any value of the j-th."""
         score, information = self.score, self.information
         ratios = information[:, j] / information[j, j]
         score, information = score - ratios * score[j], information - np.outer(ratios, information[j])
@@ -288,7 +288,7 @@ class Knowledge:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """The data parted at a change point."""
+    """Data split into two parts at a change point."""
 
     since: float
     """The change point [s]."""
@@ -309,8 +309,8 @@ class Split:
 
     @cached_property
     def z(self) -> Array:
-        """Of a change of each parameter, (n,), as unlikely as Student's t is with a scatter that is known as well as
-        it is; 0 where nothing can be said."""
+        """Standardized change of each parameter, (n,), converted from Student's t because the scatter is estimated; 0
+        if it cannot be computed."""
         u, v, said = self._terms
         return normalized(np.where(said, u / np.sqrt(np.where(said, v * self.scatter, 1.0)), 0.0), self.freedom)
 
@@ -323,11 +323,11 @@ class Split:
 
     @cached_property
     def strongest(self) -> int:
-        """The parameter whose change explains the data best."""
+        """Parameter whose change explains the data best."""
         return int(np.argmax(self._gains))
 
     def is_near(self, i: int) -> bool:
-        """True if a change of another parameter explains them nearly as well, for the larger scatter of both."""
+        """True if a change of another parameter explains the data nearly as well, given the larger scatter of both."""
         j = self.strongest
         return bool(float(self._gains[j] - self._gains[i]) < _CLEARLY * max(self.scatter[j], self.scatter[i]))
 
@@ -336,7 +336,7 @@ class Split:
         return bool(np.max(np.abs(self.z)) >= threshold)
 
     def tells(self, threshold: float) -> bool:
-        """True if something has changed, and it is clear which; motion that turns back may make it clearer."""
+        """True if a parameter has changed, and it is clear which one."""
         square = float(self.z[self.strongest] ** 2)
         alone = sum(map(self.is_near, range(len(self.z)))) == 1
         return square >= threshold**2 if alone else square >= _SURE * threshold**2 and self.length >= _LONG
@@ -350,12 +350,12 @@ class Split:
         return float(np.sqrt(self.scatter[j] / self._terms[1][j]))
 
     def before(self, j: int) -> tuple[float, float]:
-        """Distance of parameter j from the reference before it changed, and its standard error."""
+        """Distance of parameter j from the reference before its change, with standard error."""
         both = self.earlier.plus(self.later)
         constant = Knowledge(both.score - self.later.information[:, j] * self.change(j), both.information)
         return float(constant.solved[j]), float(np.sqrt(np.sum(self.earlier.root[j] ** 2) * self.scatter_earlier[j]))
 
     @property
     def kept(self) -> Knowledge:
-        """What is known from before of all parameters but the one that has changed."""
+        """Earlier information on all parameters except the one that has changed."""
         return self.earlier.without(self.strongest)

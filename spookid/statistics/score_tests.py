@@ -56,7 +56,7 @@ class Alternative:
 
 @dataclass(frozen=True, eq=False)
 class Signals:
-    """One recording's estimated motion, N steps."""
+    """Signals of one recording's estimated motion, N steps, for score tests."""
 
     observed: Array
     """What the sensors would show, continuous in time, (N, n_o)."""
@@ -90,6 +90,12 @@ class Experiment:
     apart: tuple[Mapping[str, Array], ...] = ()
     """Per recording, of factors of samples between the steps by their name: how far each row's sample is from the
     nearest step, in steps, (count, rows)."""
+    coarse: frozenset[str] = frozenset()
+    """Signals of which rounding to counts is most of the noise: at rest they err by less."""
+
+    def rates(self, i: int) -> list[Array]:
+        """Change of what a sensor shows over its noise, per second that it is late, in each recording, (N,)."""
+        return [-np.gradient(m.observed[:, i], self.step) / self.sigmas[self.sensors[i][0]] for m in self.motions]
 
 
 def run_score_tests(
@@ -99,8 +105,8 @@ def run_score_tests(
     volumes: Array,
     errors: Array,
 ) -> ScoreTests:
-    """What the residuals say to each test, the alternatives when they are asked for. ``declared``: alternatives in what
-    is declared of bodies and joints; ``volumes``: ``Alternative.volume`` of the parameters in each recording,
+    """Score tests of the residuals; alternatives are tested on request. ``declared``: alternatives in declared
+    properties of bodies and joints; ``volumes``: ``Alternative.volume`` of the parameters in each recording,
     (recordings, n_p); ``errors``: reported standard errors of the parameters, (n_p,)."""
 
     def alternatives() -> _Answers:
@@ -114,8 +120,9 @@ def run_score_tests(
             return _Answers((), np.zeros((0, 2)), none, none, np.zeros((0, 0)), none, np.zeros((len(errors), 0)))
         return _tested(condensed, every, volumes)
 
-    even = [signal for signal, _ in experiment.sensors if signal not in experiment.uneven]
-    tails = tuple(tails_of(condensed, signal, experiment.apart) for signal in even)
+    even = [(i, signal) for i, (signal, _) in enumerate(experiment.sensors) if signal not in experiment.uneven]
+    rates = {i: [] if signal in experiment.coarse else experiment.rates(i) for i, signal in even}
+    tails = tuple(tails_of(condensed, signal, experiment.apart, rates[i]) for i, signal in even)
     return ScoreTests(condensed, tails, alternatives, errors)
 
 
@@ -130,6 +137,7 @@ def misfits(tests: ScoreTests, coarser: Callable[[], ScoreTests | None] = lambda
         if own.are_heavy(len(tests.tails)):
             before = coarser()
             far.append(own.misfit(None if before is None else before.tails[i]))
+        far += own.of_jitter(len(tests.tails))
     told = (far if len(far) >= _MOST else [*far, *_strongest(tests.alternatives, coarser)])[:_MOST]
     if any(tests.effects(one) for one in told):
         return tuple(told)
@@ -210,7 +218,7 @@ def _heterogeneity(
     kept = np.flatnonzero(np.tile(problem.shared_by_chains[moving], len(own)))
     before = np.concatenate([np.diag(block) for block in own])[kept]
     words = [
-        f"recordings disagree on {problem.names[p]}: {chain.name} differs by {{}} from the others?"
+        f"recordings disagree on {problem.names[p]}: recording {chain.name} differs by {{}} from others?"
         for chain in problem.chains
         for p in moving.tolist()
     ]
@@ -244,7 +252,7 @@ class _Answers:
     """Change of the parameters per size of each, the other way, (n_p, m)."""
 
     def strongest(self, coarse: _Answers) -> list[_Told]:
-        """Alternatives that this fit with steps of h/2 and a fit with h, or itself, indicate; each law once."""
+        """Alternatives that the fits with steps h and h/2, or this fit alone, indicate; each law once."""
         found: list[_Told] = []
         fine = self
         while len(found) < _MOST:
@@ -275,7 +283,7 @@ class _Answers:
 
     @property
     def scores(self) -> Array:
-        """Standard errors by which the size of each is not zero, (m,); 0 where nothing is left of it."""
+        """Size of each alternative in standard errors from zero, (m,); 0 if it cannot be distinguished."""
         squares = np.diag(self.gram)
         return np.asarray(np.where(squares > 0, self.pulls, 0.0) / np.sqrt(np.where(squares > 0, squares, 1.0)))
 
@@ -307,48 +315,37 @@ class ScoreTests:
 
     @cached_property
     def alternatives(self) -> _Answers:
-        """What the residuals say to all of them."""
+        """Results of the score tests for all alternatives."""
         return self.ask()
 
     def shifts(self, misfit: Misfit) -> dict[str, float]:
-        """By how many of its standard errors each estimate would change with this cause in the model, largest first."""
+        """Change of each estimate, in its standard errors, with this cause in the model, largest first."""
         there = np.isfinite(self.errors) & (self.errors > 0)
         over = np.where(there, misfit.change / np.where(there, self.errors, 1.0), 0.0)
         pairs = zip(self.condensed.linearized.problem.names, over.tolist(), strict=True)
         return dict(sorted(pairs, key=lambda pair: -abs(pair[1])))
 
     def effects(self, misfit: Misfit) -> dict[str, float]:
-        """The changes of an error or more."""
+        """Changes of estimates by at least one standard error."""
         return {name: shift for name, shift in self.shifts(misfit).items() if abs(shift) >= 1}
 
 
 def _lasting(condensed: Condensed, coarser: Callable[[], ScoreTests | None]) -> tuple[Misfit, ...]:
     """Noise that is not white, the worst; what the step does is taken off."""
-    found = _not_white(condensed, correlations := whiteness.serial_correlations(condensed))
+    found = whiteness.not_white(condensed, correlations := whiteness.serial_correlations(condensed))
     if found and (before := coarser()) is not None:
         coarse = whiteness.serial_correlations(before.condensed, coarse=True)
         if [one.noise for one in coarse] == [one.noise for one in correlations]:
-            return _not_white(condensed, whiteness.beyond_step(correlations, coarse))
+            return whiteness.not_white(condensed, whiteness.beyond_step(correlations, coarse))
     return found
-
-
-def _not_white(condensed: Condensed, correlations: Sequence[whiteness.SerialCorrelation]) -> tuple[Misfit, ...]:
-    """The worst, with what all noises do that are not white, each by its strongest lag."""
-    worst: dict[str, whiteness.SerialCorrelation] = {}
-    for one in sorted(correlations, key=lambda test: -abs(test.z)):
-        if abs(one.z) > limit(len(correlations)):
-            worst.setdefault(one.noise, one)
-    every = list(worst.values())
-    return tuple(Misfit(one.words, one.z, whiteness.change_if_correlated(condensed, every)) for one in every[:1])
 
 
 def _of_sensor(condensed: Condensed, experiment: Experiment, i: int) -> list[Alternative]:
     signal, unit = experiment.sensors[i]
     sigma, h, key = experiment.sigmas[signal], experiment.step, measured_noise(signal)
-    rates = [-np.gradient(m.observed[:, i], h) / sigma for m in experiment.motions]
     ones = [np.full(len(m.observed), 1 / sigma) for m in experiment.motions]
     causes = causes_of_lag([m.observed[:, i] for m in experiment.motions], h, experiment.held)
-    lags = _rows(condensed, Group.OBSERVATION, key, rates)
+    lags = _rows(condensed, Group.OBSERVATION, key, experiment.rates(i))
     return [
         *(Alternative(f"{signal} lags by about {{}}: {cause}", "s", lags, sizes) for cause, sizes in causes),
         Alternative(f"{signal} is off by about {{}}: an offset?", unit, _rows(condensed, Group.OBSERVATION, key, ones)),

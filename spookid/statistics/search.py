@@ -63,8 +63,6 @@ _GAP_SHARE = 0.02
 """What a linear step of the states may take from |r|² at a trial, as a share of what the step there promises."""
 _KEPT = 0.25
 """Share of its promise from which a step may be followed by one with less damping."""
-_ASTRAY = 1e6
-"""Factor of the squares with which a step has left what is linear."""
 _FIRST = 0.1
 """Damping after a step without any that leads nowhere."""
 
@@ -95,7 +93,7 @@ class Search(Trials):
     ahead: Point | None = None  # where the last step led, if it was not taken
     floors: Array = field(init=False)
     """Logarithms that sizes do not fall below, (n_s,)."""
-    _start: tuple[Point, Array] = field(init=False)
+    _first: Array = field(init=False)  # η of the start, (n_s,)
     _parted: Array = field(init=False, default_factory=lambda: np.zeros(0))
     """True for noise standard deviations that the search has separated."""
     _far: float | None = field(init=False, default=None)
@@ -105,9 +103,8 @@ class Search(Trials):
     _place: Place = field(init=False, default_factory=Place)
 
     def run(self, start: Point, logs: Array, settled: float = SETTLED) -> Outcome:
-        """From a point and logarithms of the sizes, until a step would lower −log L by less than ``settled``; the best
-        states, parameters and noise are in ``best``."""
-        began, self._start, self._place = time.perf_counter(), (start, logs), self.next_place(start, logs)
+        """Search from a point until a step would lower −log L by less than ``settled``; the result is in ``best``."""
+        began, self.origin, self._first, self._place = time.perf_counter(), start, logs, self.next_place(start, logs)
         if (kept := self._place.read()) is not None:
             return self._gone_on(kept, settled, began)
         switches = any(factor.box is not None for factor in self.problem.factors if factor.hard)
@@ -122,8 +119,8 @@ class Search(Trials):
             return self._failed(start, logs, f"the states are not determined: {error}", began)
 
     def carried_on(self, settled: float = SETTLED, ground: bool = False) -> Outcome:
-        """The same from where it has come to; True for ``ground`` to find out anew below which sizes there is no use in
-        a search."""
+        """Continue the search from its present point; ``ground``: True to compute the lower limits of log-sigmas
+        anew."""
         began = time.perf_counter()
         self.beyond, self._place = (np.zeros(0), 0.0), self.next_place(self.best.point, self.best.logs)
         if (kept := self._place.read()) is not None:
@@ -133,7 +130,7 @@ class Search(Trials):
         return self._to_its_end(settled, began)
 
     def apart(self, sizes: tuple[NoiseSize, ...]) -> Search:
-        """The same search from its present point, with common noise standard deviations separated."""
+        """Continue the search from its present point, with common noise standard deviations separated."""
         other, best = replace(self, sizes=sizes), self.best
         other.damping = self.damping
         logs, known = spread(best.logs, self.sizes, sizes), best.known if sizes == self.sizes else None
@@ -142,25 +139,25 @@ class Search(Trials):
 
     def _split(self, which: Sequence[bool]) -> None:
         """Take some sizes apart."""
-        before, best, (point, first) = self.sizes, self.best, self._start
+        before, best = self.sizes, self.best
         self.sizes, self._parted = told_apart(before, which), np.array(which)
-        self._start = point, spread(first, before, self.sizes)
+        self._first = spread(self._first, before, self.sizes)
         self.best = Trial(self.sizes, spread(best.logs, before, self.sizes), best.states, best.marginal)
         self.floors = floors(self.sizes, self.best.logs, best.marginal, self.spared)
 
     @property
     def logs(self) -> Array:
-        """Logarithms of the sizes where it has come to."""
+        """Present log-sigmas of the search."""
         more = self.beyond[0][len(self.problem.names) :]
         return self.best.logs + more if len(more) else self.best.logs
 
     @property
     def value(self) -> float:
-        """−log L where it has come to."""
+        """Present value of −log L."""
         return self.best.value - self.beyond[1]
 
     def given_up(self) -> Callable[[], None]:
-        """Forget the best trial, whose factors are large, until what is returned makes it anew."""
+        """Release the best trial, whose factorization is large, until the result needs it."""
         remake = partial(self._remake, {**self.states_arrays(), "logs": self.best.logs}, self.best.known)
         del self.best
         return remake
@@ -176,7 +173,7 @@ class Search(Trials):
         if 0 in given:
             logs = np.where([one == 0 for one in given], self.floors, best.logs)
             moves = zip(self.sizes, (logs - best.logs).tolist(), strict=True)
-            moved = best.states.moved(logs={name: d for size, d in moves for name in size.keys})
+            moved = best.states.stepped(logs={name: d for size, d in moves for name in size.keys})
             self.best = best = self.trial(moved, logs, gap=gap)
         logs = np.where([bool(one) for one in given], best.logs, np.maximum(best.logs, self.sharp(best)))
         if np.any(logs > best.logs + _ROUNDED):
@@ -194,7 +191,7 @@ class Search(Trials):
         return self._outcome(status, detail, began)
 
     def next_place(self, start: Point, logs: Array) -> Place:
-        """Where a search from there is kept."""
+        """Checkpoint for a search from this point."""
         return next_place("likelihood", *facts_of(self.problem, start), logs.tobytes())
 
     def _keep(self, *facts: object) -> None:
@@ -216,7 +213,7 @@ class Search(Trials):
         self.floors, self.history, self._parted = kept["floors"], history_of(kept), kept["parted"]
         if len(self._parted):
             before, self.sizes = self.sizes, told_apart(self.sizes, self._parted.tolist())
-            self._start = self._start[0], spread(self._start[1], before, self.sizes)
+            self._first = spread(self._first, before, self.sizes)
         *bend, promised, self.damping, self.off = kept["steps"].tolist()
         self._bend, self.beyond = Bend(*bend), (kept["beyond"], promised)
         if "far" in kept:
@@ -283,7 +280,7 @@ class Search(Trials):
         try:
             self.best = self.trial(here.point, here.logs)
         except (NotPositiveDefiniteError, np.linalg.LinAlgError):
-            self.best = self.trial(*self._start)
+            self.best = self.trial(self.origin or here.point, self._first)
         if not np.isfinite(self.best.value):
             raise NotPositiveDefiniteError("the likelihood is not finite")
 
@@ -293,9 +290,9 @@ class Search(Trials):
         little = self.undamped <= max(_LITTLE * settled, ROUNDING)
         if self.ahead is None or little or not fault(numbered, self.ahead, derivatives=False):
             if promised <= settled:
-                return Status.CONVERGED, f"a step would gain less than {settled:g} of the log-likelihood"
+                return Status.CONVERGED, f"a step would increase the log-likelihood by less than {settled:g}"
             if promised <= ROUNDING:
-                return Status.CONVERGED, f"the predicted gain of a step ({promised:.1g} in log-likelihood) is rounding"
+                return Status.CONVERGED, f"the predicted log-likelihood gain ({promised:.1g}) is rounding error"
         return Status.STALLED, because("no step raises the likelihood", numbered, self.best.point, self.ahead)
 
     def _step(self, matrix: Array, settled: float, exact: bool = False) -> tuple[Array | None, float]:
@@ -339,13 +336,13 @@ class Search(Trials):
             trial = None  # its factors take as much memory as those of the next one
             if not exact and abs(here.states.cost - here.states.least) > _GAP_SHARE * promised:
                 self._bend = Bend()  # so that its value is as good as theirs
-                self.best = self.trial(here.states.moved(), here.logs, gap=_GAP_SHARE * promised)
+                self.best = self.trial(here.states.stepped(), here.logs, gap=_GAP_SHARE * promised)
                 return self._step(matrix, settled, exact=True)
             self.damping = max(4 * self.damping, _FIRST)
         return None, promised
 
     def end_beyond(self, step: Array, promised: float) -> None:
-        """Take a step that promises so little that nothing need be linearized after it."""
+        """Take a last step with such a small predicted gain that no linearization is needed after it."""
         self.beyond = step, promised
 
     @property
@@ -365,8 +362,11 @@ class Search(Trials):
         """The trial a step leads to; None if its states are not found."""
         with np.errstate(over="ignore", invalid="ignore"):  # a step may lead anywhere
             self.ahead, logs = self._ahead(step)
+            # The other terms of −2 log L are sums of logarithms over the rows: no more squares can be made up for.
+            change = 1 + float(np.max(np.abs(logs - self.best.logs), initial=0.0))
+            most = self.best.states.cost + 2 * self.problem.rows * change
             try:
-                trial = self.trial(self.ahead, logs, _ASTRAY * self.best.states.cost, gap)
+                trial = self.trial(self.ahead, logs, most, gap)
             except (NotPositiveDefiniteError, np.linalg.LinAlgError):
                 return None
         return trial if np.isfinite(trial.value) else None
@@ -376,7 +376,7 @@ class Search(Trials):
         here, n = self.best, len(self.problem.names)
         logs = {name: float(d) for size, d in zip(self.sizes, step[n:], strict=True) for name in size.keys}
         now, problem = here.point.parameters, self.problem
-        point = here.states.moved(np.clip(now + step[:n], problem.lower, problem.upper) - now, logs)
+        point = here.states.stepped(np.clip(now + step[:n], problem.lower, problem.upper) - now, logs)
         return replace(point, parameters=problem.stepped(now, step[:n])), here.logs + step[n:]
 
     def _accept(self, trial: Trial, damping: float, length: float) -> None:
@@ -390,7 +390,7 @@ class Search(Trials):
             self._keep(0.0, status.value, detail)
         timing = Timing(time.perf_counter() - began, **self.spent)
         step, states = self.beyond[0], self.best.states
-        point = self._ahead(step)[0] if len(step) else states.moved()
+        point = states.projected_point(self._ahead(step)[0] if len(step) else states.stepped())
         return Outcome(status, detail, point, tuple(self.history), timing, states.redundant)
 
     def _failed(self, start: Point, logs: Array, detail: str, began: float) -> Outcome:

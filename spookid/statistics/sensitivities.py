@@ -59,8 +59,8 @@ class Seen:
     """Ratio of the jackknife's standard error from which it is taken."""
 
     def error(self, slope: Array) -> float:
-        """Standard error of an expression with this slope in the parameters (n_p,); NaN if the data do not determine
-        it."""
+        """Standard error of an expression with this derivative in the parameters (n_p,); NaN if the data do not
+        determine it."""
         length = float(np.sum((self.magnitudes * slope) ** 2))
         if not np.all(np.isfinite(self.covariance)) or np.sum((self.hidden @ slope) ** 2) > RESOLVED * length:
             return float("nan")
@@ -98,14 +98,13 @@ def _axes(covariance: Array, magnitudes: Array) -> tuple[Array, Array]:
 
 
 def root_of(covariance: Array, magnitudes: Array) -> Array:
-    """L with L Lᵀ = covariance, (n_p, k), of as many columns as it has directions with a variance."""
+    """Matrix L with L Lᵀ = covariance, (n_p, k), with a column for each direction with variance."""
     axes, sizes = _axes(covariance, magnitudes)
     return np.asarray(axes * (magnitudes**2)[:, None] * sizes)
 
 
 def prior_share(slopes: Mapping[str, float], error: float, names: Sequence[str], seen: Seen | None) -> float:
-    """Share of an expression's variance that is the uncertainty of priors, from 0 to 1: 1 if the data add nothing to
-    them. NaN if it is not known.
+    """Share of an expression's variance that comes from priors, from 0 to 1: 1 if the data add nothing. NaN if unknown.
 
     With P the covariance, and the information that of data and priors, P = P I_data P + P I_prior P. It is that of
     white noise also where the standard error was raised to the jackknife's: a larger error is no larger share of the
@@ -132,8 +131,7 @@ def _alone(information: Array) -> Array:
 
 
 def of_priors(seen: Seen, sizes: Array) -> Array:
-    """Directions of parameters over their magnitudes that priors determine better than the data, of length one, (k,
-    n_p).
+    """Directions of scaled parameters that priors determine better than the data, of length one, (k, n_p).
 
     With P = L Lᵀ the covariance, and what priors add to it P I_prior P, the eigenvectors u of Lᵀ I_prior L above a half
     are the directions L u.
@@ -149,7 +147,7 @@ def of_priors(seen: Seen, sizes: Array) -> Array:
 def error_of(
     slopes: Mapping[str, float], names: Sequence[str], covariance: Array, reasons: Mapping[str, str], seen: Seen | None
 ) -> tuple[float, str]:
-    """Standard error of an expression, and why it has none.
+    """Standard error of an expression, or the reason why it has none.
 
     Args:
         slopes: in those parameters on which it depends; others than ``names`` are certain.
@@ -200,7 +198,7 @@ class Sensitivities(Tabular):
     """Of combinations of parameters that have no standard errors; None if that is not known."""
 
     def error_of(self, slopes: Mapping[str, float], held: bool = False) -> tuple[float, str]:
-        """Standard error of an expression by its slopes in the parameters, and why it has none.
+        """Standard error of an expression from its derivatives, or the reason why it has none.
 
         Args:
             held: True to presume that parameters at a bound stay there.
@@ -210,13 +208,13 @@ class Sensitivities(Tabular):
 
     @property
     def raised(self) -> tuple[str, ...]:
-        """Parameters whose standard errors are those of the jackknife."""
+        """Parameters whose standard errors come from the block jackknife."""
         return tuple(name for name, ratio in zip(self.names, self.inflation.tolist(), strict=False) if ratio > 1)
 
     def robust(
         self, block: float, linked: NDArray[np.bool_], larger: float = ROBUST, prior: Array | None = None
     ) -> Sensitivities:
-        """With the standard errors of the jackknife where they are ``larger`` by more than that factor.
+        """Sensitivities with jackknife standard errors where these are ``larger`` by more than that factor.
 
         Args:
             block: steps of a block; of few steps the jackknife says nothing.
@@ -237,8 +235,8 @@ class Sensitivities(Tabular):
         return replace(self, covariance=self.covariance * np.outer(ratio, ratio), inflation=ratio, seen=seen)
 
     def with_variance(self, added: Array, raised: bool = True) -> Sensitivities:
-        """With a covariance that the jackknife does not see added to that of the estimates, (n_p, n_p); ``raised`` if
-        it takes the place of what the jackknife is for."""
+        """Sensitivities with an additional covariance (n_p, n_p) that the jackknife does not contain; ``raised`` if it
+        replaces the effect of the jackknife."""
         covariance, known = self.covariance + added, self.inflation if self.inflation.size else np.ones(len(self.names))
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.sqrt(np.diag(covariance) / np.diag(self.covariance))
@@ -250,13 +248,13 @@ class Sensitivities(Tabular):
 
     @property
     def standard_errors(self) -> Array:
-        """Roots of the covariance's diagonal, (n_p,); NaN where there is a reason."""
+        """Square roots of the covariance's diagonal, (n_p,); NaN where there is a reason."""
         return np.sqrt(np.diag(self.covariance))
 
     @property
     def agreement(self) -> float:
-        """Geometric mean of the standard errors over those of the jackknife: near 1 if the noise is what the residuals
-        are taken for, white impulses and white errors of the sensors. NaN if no parameter has both."""
+        """Geometric mean of the ratio of white-noise to jackknife standard errors: near 1 if process and measurement
+        noise are white as assumed. NaN if no parameter has both."""
         with np.errstate(divide="ignore", invalid="ignore"):
             logarithms = np.log(self.standard_errors) - np.log(np.diag(self.covariance_sandwich)) / 2
         known = logarithms[np.isfinite(logarithms)]
@@ -272,14 +270,14 @@ class Sensitivities(Tabular):
         return f"<Sensitivities of {', '.join(self.names) or 'no parameters'}>"
 
     def blocks(self) -> Sequence[Block]:
-        """Title, a row for each parameter, and the singular values of directions."""
+        """Title, a table of parameters, and the singular values of directions."""
         errors = zip(self.names, self.standard_errors.tolist(), strict=True)
         rows = [(name, number(error), self.reasons.get(name, "")) for name, error in errors]
         seen = ", ".join(number(value, 2) for value in self.singular_values)
         return [
             f"Identifiability of {counted(len(self.names), 'parameter')}",
             Table(("parameter", "std err", "reason"), rows, left=(0, 2)),
-            f"Changes of 100 % along the principal directions are {seen or 'no'} standard errors.",
+            f"Parameter changes of 100 % along the principal directions equal {seen or 'no'} standard errors.",
         ]
 
     def records(self) -> Sequence[dict[str, Any]]:
@@ -292,31 +290,31 @@ class Sensitivities(Tabular):
 
 
 def doubted(agreement: float, block: float) -> bool:
-    """True if standard errors are so far from those of the jackknife that either may mislead. ``block``: steps of a
-    block; of few steps it says nothing, as one errs with the next."""
+    """True if standard errors differ so much from those of the jackknife that either may be wrong. ``block``: steps per
+    block; short blocks are correlated, and give no answer."""
     return block >= LEAST_BLOCK and math.isfinite(agreement) and not 1 / DOUBTED <= agreement <= DOUBTED
 
 
 def times(ratio: float, more: str, less: str) -> str:
-    """How many times more or less, in words."""
+    """Ratio as text, such as "2 times more" or less."""
     size = max(ratio, 1 / ratio)
     return f"{size:.{1 if size < 9.95 else 0}f} times {more if ratio > 1 else less}"
 
 
 def prior_led(known: Sensitivities) -> frozenset[str]:
-    """Names of the parameters whose variance is mostly that of priors."""
+    """Names of the parameters whose variance comes mostly from priors."""
     errors = zip(known.names, known.standard_errors.tolist(), strict=True)
     shares = {name: prior_share({name: 1.0}, error, known.names, known.seen) for name, error in errors}
     return frozenset(name for name, share in shares.items() if share > LEADS)
 
 
 def is_settled(weak: WeakDirection, of_priors: frozenset[str]) -> bool:
-    """True if ``prior_led`` names every parameter of a direction: nobody has to do anything about that."""
+    """True if ``prior_led`` names every parameter of a direction, so that no action is needed."""
     return of_priors.issuperset(weak.direction)
 
 
 def left_open(known: Sensitivities) -> tuple[WeakDirection, ...]:
-    """The weakly identifiable directions that priors do not determine either, the weakest first."""
+    """Weakly identifiable directions that priors do not determine either, the weakest first."""
     of_priors = prior_led(known)
     return tuple(one for one in known.weak if not is_settled(one, of_priors))
 
@@ -330,7 +328,7 @@ def settled_parameters(known: Sensitivities) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Influence:
-    """First-order changes of the estimates with data and settings.
+    """First-order changes of the estimates by changes of data and settings.
 
     The last axis is that of the free parameters (n_p); parameters that the data do not determine have NaN, those held
     at a bound 0. Gauss–Newton's approximation: exact where the residuals are small or the model is nearly linear.

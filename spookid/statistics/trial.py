@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
+from spookid.solvers.null_space import NullSpace
 from spookid.solvers.quadratic_program import bounded_step
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.resuming import point_arrays, point_of
@@ -43,7 +44,7 @@ _CLEARLY = 10.0
 
 
 class FittedStates(Protocol):
-    """The best states of a trial, as far as a search asks for them; see ``States``."""
+    """Best states of a trial, to the extent that a search needs them; see ``States``."""
 
     @property
     def point(self) -> Point: ...
@@ -63,12 +64,14 @@ class FittedStates(Protocol):
     @property
     def excess(self) -> int: ...
 
-    def moved(self, parameters: Array | None = None, logs: Mapping[str, float] | None = None) -> Point: ...
+    def stepped(self, parameters: Array | None = None, logs: Mapping[str, float] | None = None) -> Point: ...
+
+    def projected_point(self, point: Point) -> Point: ...
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """Parameters and noise with their best states."""
+    """Parameters and noise of a search with their best states."""
 
     sizes: tuple[NoiseSize, ...]
     logs: Array
@@ -85,28 +88,29 @@ class Trial:
 
     @cached_property
     def freedom(self) -> Array:
-        """Squares to expect of each noise: rows less leverage if it is white, (n_s,)."""
+        """Expected sum of squares of each noise: number of equations minus leverage for white noise, (n_s,)."""
         return self._by_size(self.marginal.expected)
 
     @cached_property
     def squares(self) -> Array:
-        """Σ r² of each noise after a linear step of the states, (n_s,)."""
+        """Sum of squared residuals of each noise after a linear step of the states, (n_s,)."""
         return self.squares_after(np.zeros(len(self.marginal.gradient)))
 
     @property
     def idle(self) -> NDArray[np.bool_]:
         """True for sizes on which nothing depends, as of what constraints bear: they would fall without an end."""
-        return np.asarray(self.freedom + np.abs(self.slopes) < _IDLE)
+        few = self.freedom < _IDLE
+        return few & (self.freedom + np.abs(self.slopes) < _IDLE) if np.any(few) else few
 
     @property
     def fading(self) -> NDArray[np.bool_]:
-        """True for sizes that are on their way to zero, (n_s,)."""
+        """True for noise whose estimate converges to zero, (n_s,)."""
         moving = np.array([size.kind == "disturbance" for size in self.sizes], dtype=bool)
         fades = (np.diag(self.fisher) < _SEEN) | (moving & (self.slopes > _FADES * self.freedom))
         return np.asarray(fades & (self.slopes > 0))
 
     def squares_after(self, step: Array) -> Array:
-        """Σ r² of each noise after a step of the parameters (n_p,), to first order, states following, (n_s,)."""
+        """Sum of squared residuals of each noise after a step of the parameters (n_p,), to first order, (n_s,)."""
         ahead = self.marginal.ahead(np.append(step, 1.0)[:, None])
         return self._by_size({name: float(squares.item()) for name, squares in ahead.items()})
 
@@ -127,18 +131,17 @@ class Trial:
 
     @property
     def known(self) -> tuple[Array, Array] | None:
-        """``informed``, or that of a trial before, as far as either is known."""
+        """``informed``, or the information of an earlier trial, if known."""
         return self.__dict__.get("informed", self.earlier)
 
     @property
     def fisher(self) -> Array:
-        """Expected information in η, (n_s, n_s)."""
+        """Fisher information in η, (n_s, n_s)."""
         return self.informed[1]
 
     @cached_property
     def informed(self) -> tuple[Array, Array]:
-        """That with the logarithms it belongs to: it takes longer than all else, and next to these, or where sizes have
-        fallen that nothing was known of, it is the same."""
+        """Fisher information and the log-sigmas for which it was computed: it is expensive, and barely changes."""
         if self.earlier is not None:
             logs, known = self.earlier
             moved = np.where(np.diag(known) < _SEEN, self.logs - logs, np.abs(self.logs - logs))
@@ -150,15 +153,14 @@ class Trial:
         if all(size.given is not None for size in self.sizes):
             return np.eye(len(self.sizes))  # no step is taken in them
         of_names = self.marginal.fisher()
-        pairs = (
-            [sum(of_names.get((a, b), 0.0) for a in s.keys for b in o.keys) for o in self.sizes] for s in self.sizes
+        fisher = np.array(
+            [[sum(of_names.get((a, b), 0.0) for a in s.keys for b in o.keys) for o in self.sizes] for s in self.sizes]
         )
-        fisher = np.array(list(pairs))
         return np.asarray((fisher + fisher.T) / 2)
 
     @property
     def point(self) -> Point:
-        """Parameters and their best states, but for a linear step."""
+        """Parameters, and states that are best except for a linear step."""
         return self.states.point
 
     @property
@@ -173,12 +175,12 @@ class Trial:
 
     @property
     def score(self) -> Array:
-        """Of −log L in θ and η."""
+        """Gradient of −log L in θ and η."""
         return np.concatenate([self.marginal.score, self.slopes])
 
     @property
     def beside(self) -> Array:
-        """The score less the slope of −log L, in θ and η."""
+        """Score minus the gradient of −log L, in θ and η."""
         return np.append(self.marginal.beside, self._by_size(self.marginal.coloured()))
 
     @property
@@ -240,7 +242,7 @@ def far_step(
 
 
 def clearly_apart(here: Trial) -> list[bool]:
-    """Which sizes the likelihood clearly prefers one for each of their names.
+    """Common noise standard deviations for which the likelihood clearly prefers one per name.
 
     By sizes of their own it gains at least what its expectation over these states does (EM).
     """
@@ -259,14 +261,13 @@ def clearly_apart(here: Trial) -> list[bool]:
 
 
 def fall(here: Trial, there: Trial) -> float:
-    """By how much −log L falls from here to there, but for what scores leave out of its slopes, by the trapezoidal
-    rule."""
+    """Decrease of −log L between two points, apart from terms that scores omit, by the trapezoidal rule."""
     beside = (here.beside + there.beside) / 2
     return here.value - there.value - float(beside @ (there.unknowns - here.unknowns))
 
 
 def learnt(correction: Array, step: Array, before: Trial, after: Trial) -> Array:
-    """C with which the matrix after a step explains how the score changed along it."""
+    """Correction C of the matrix so that it explains the observed change of the score along a step."""
     missing = after.score - before.score - (after.matrix + correction) @ step
     diagonal = np.diag(after.matrix)
     scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
@@ -277,10 +278,9 @@ def learnt(correction: Array, step: Array, before: Trial, after: Trial) -> Array
 
 
 def definite(matrix: Array) -> bool:
-    """True if a matrix has no negative eigenvalue, each unknown in its own unit."""
+    """True if a matrix has no negative eigenvalue, with each unknown in its own unit."""
     diagonal = np.diag(matrix)
-    seen = diagonal > 0
-    if np.any(diagonal < 0) or not np.any(seen):
+    if np.any(diagonal < 0) or not np.any(seen := diagonal > 0):
         return not np.any(diagonal < 0)
     scale = np.sqrt(diagonal[seen])
     return bool(np.linalg.eigvalsh(matrix[np.ix_(seen, seen)] / np.outer(scale, scale))[0] > -INDEPENDENT)
@@ -316,25 +316,35 @@ class Trials:
     gap: float = field(kw_only=True, default_factory=lambda: GAP)
     spent: dict[str, float] = field(kw_only=True, default_factory=lambda: {"evaluate": 0.0, "factorize": 0.0})
     best: Trial = field(init=False)
+    origin: Point | None = field(kw_only=True, default=None)
+    """Where the ranks of constraints are found, which are valid for all trials; None: at the first one's start."""
+    _null_space: NullSpace | None = field(init=False, default=None)
     _bend: Bend = field(init=False, default_factory=Bend)
     _unsettled: int = field(init=False, default=0)
     """Searches for the best states that have come to no end, one after another."""
 
+    def _reduced(self, held: Transcription, start: Point) -> ReducedProblem:
+        """Points need not be on the constraints, off which redundant rows seem independent."""
+        if self._null_space is None:
+            _ = self.problem.linear  # copies of the problem take it over
+            self._null_space = NullSpace(self.problem, self.origin or start)
+        return ReducedProblem(held, start, null_space=self._null_space.of(held))
+
     def numbers(self, logs: Array) -> Array:
-        """Constants of the problem with these sizes."""
+        """Constants of the problem for these noise standard deviations."""
         constants = self.problem.constants.copy()
         for size, log in zip(self.sizes, logs, strict=True):
             constants[list(size.places)] = np.exp(log)
         return constants
 
     def trial(self, start: Point, logs: Array, most: float = np.inf, gap: float | None = None) -> Trial:
-        """The likelihood at the parameters of ``start``, states from there.
+        """Likelihood at the parameters of ``start``, with states starting there.
 
         Args:
             gap: what a linear step of the states may take from |r|²; None: what it may at most places.
 
         Raises:
-            NotPositiveDefiniteError: if the states are not determined, or begin with squares of more than ``most``.
+            NotPositiveDefiniteError: if the states are not determined, or their squares stay far above ``most``.
         """
         states, found = self.fitted(start, logs, most, self.gap if gap is None else gap)
         before = self.best.known if hasattr(self, "best") else None
@@ -354,10 +364,10 @@ class Trials:
         return marginal(states, by_name) if self.sizes else Marginal.of_squares(states.schur)
 
     def best_states(self, start: Point, logs: Array, most: float, gap: float) -> States:
-        """The best states at the parameters of ``start`` and these sizes; raises as ``trial``, and SearchEndedError
-        if for the second time in a row they are not found."""
+        """Best states at the parameters of ``start`` and this noise; raises as ``trial``, and SearchEndedError if they
+        are not found twice in succession."""
         held = self.problem.with_numbers(self.numbers(logs)).held_at(start.parameters)
-        began, reduced = time.perf_counter(), ReducedProblem(held, start)
+        began, reduced = time.perf_counter(), self._reduced(held, start)
         states, self._bend = by_linear_steps(reduced, start, self._bend, gap if self.sizes else None, most)
         self.spent["evaluate"] += time.perf_counter() - began
         if states is not None:
@@ -370,12 +380,12 @@ class Trials:
         self._unsettled = self._unsettled + 1 if falls else 0
         if self._unsettled > 1:
             raise SearchEndedError(
-                f"the states did not converge in {self.inner.max_iterations} steps, twice in succession"
+                f"the states did not converge in {self.inner.max_iterations} iterations, twice in succession"
             )
         return States(ReducedProblem(held, inner.point), inner.point)
 
     def states_arrays(self) -> dict[str, Array]:
-        """The best states, which ``states_of`` reads: what they were linearized from, for the sake of all digits."""
+        """Arrays of the best states for ``states_of``: the point of their linearization, for identical digits."""
         states = self.best.states
         assert isinstance(states, States)
         start = point_arrays(states.reduced.start, "start")
@@ -384,8 +394,7 @@ class Trials:
     def states_of(self, kept: Mapping[str, Array]) -> tuple[FittedStates, Marginal]:
         """From ``states_arrays``."""
         start = point_of(kept, "start")
-        held = self.problem.with_numbers(self.numbers(kept["logs"])).held_at(start.parameters)
-        reduced = ReducedProblem(held, start)
+        reduced = self._reduced(self.problem.with_numbers(self.numbers(kept["logs"])).held_at(start.parameters), start)
         ahead = point_of(kept, "ahead") if "ahead parameters" in kept else None
         states = States(reduced, start) if ahead is None else States.projected(reduced, ahead)
         return states, self.told(states, kept["logs"])

@@ -55,7 +55,7 @@ _FEW = float(np.finfo(float).tiny)
 
 @dataclass(frozen=True, eq=False)
 class Variances:
-    """What residuals say of noise variances, in units of what weights say."""
+    """Noise variances estimated from residuals, relative to the assumed ones."""
 
     estimates: Array
     """(n_g,), NaN if there are no degrees of freedom."""
@@ -65,7 +65,7 @@ class Variances:
     """The variance of all groups if the weights had the right ratios."""
 
     def likely(self) -> tuple[Array, Array]:
-        """Means and covariance of the variances, given that they are not negative: (n_g,), (n_g, n_g)."""
+        """Mean and covariance of the variances, given that they are not negative: (n_g,), (n_g, n_g)."""
         errors = np.sqrt(np.diag(self.doubt))
         certain = errors <= self.estimates / _SURE
         a = np.where(certain, _SURE, self.estimates / np.maximum(errors, _FEW))
@@ -77,7 +77,7 @@ class Variances:
 
 
 def widened(known: Array, parts: Array, variances: Variances) -> Array:
-    """The covariance that makes ± 1.96 standard errors Student's interval, (n, n). ``known``: part of the covariance
+    """Covariance for which ± 1.96 standard errors are Student's interval, (n, n). ``known``: part of the covariance
     that is certain, (n, n); ``parts``: C_g, (n_g, n, n); ``variances``: s_g²."""
     means, D = variances.likely()
     C = known + np.tensordot(means, parts, axes=1)
@@ -117,7 +117,7 @@ Members: TypeAlias = Mapping[str, Mapping[str, Array]]
 
 @dataclass(frozen=True, eq=False)
 class VarianceComponents:
-    """Variances of whitened residuals by group: 1 if the noise is what the weights say."""
+    """Variances of whitened residuals by group: 1 if the assumed noise is correct."""
 
     groups: tuple[str, ...]
     """"state", and the label of each row of observations."""
@@ -139,8 +139,8 @@ class VarianceComponents:
 
 
 def estimate(first: Condensed, free: FreeDirections, roughly: bool = False) -> VarianceComponents:
-    """The variances, and what each group says about the parameters. ``roughly``: True for two digits, in a fraction of
-    the time."""
+    """Estimate the variances, and each group's information on the parameters. ``roughly``: True for two digits, in a
+    fraction of the time."""
     here = first.linearized
     fewer = _ROUGHLY if roughly else 1
     steps = sum(chain.steps for chain in here.problem.chains)
@@ -185,8 +185,8 @@ def size_products(c: Condensed, groups: Sequence[Sequence[str]]) -> tuple[Array,
 
 
 def lost(C: Array, R: Array) -> Array:
-    """CᵀR⁻¹C of ``size_products``, (n_p, n_p): the part of the information in the parameters that is gone if sizes of
-    noise are estimated with them."""
+    """Matrix CᵀR⁻¹C of ``size_products``, (n_p, n_p): information on the parameters that is lost if noise is estimated
+    with them."""
     known = np.diag(R) > 1  # of squares that are next to nothing only rounding would be told
     C, R = C[:, known], R[np.ix_(known, known)]
     scale = np.sqrt(np.maximum(np.diag(R), _TINY))

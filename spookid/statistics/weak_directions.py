@@ -28,7 +28,7 @@ _TINY = float(np.finfo(float).tiny)
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """The directions in which parameters are free to move."""
+    """Principal directions of the free parameters with their singular values."""
 
     values: Array
     """(n_f,), one over the relative standard error of each direction."""
@@ -41,7 +41,7 @@ class Spectrum:
 
     @classmethod
     def of(cls, information: Array, scatter: Array, magnitudes: Array, free: FreeDirections) -> Spectrum:
-        """From information and the covariance of its score, (n_p, n_p) each."""
+        """Spectrum from information and the covariance of its score, (n_p, n_p) each."""
         basis = free.basis(magnitudes)
         along = magnitudes[:, None] * basis
         turns, widths = _axes(along.T @ information @ along)
@@ -59,12 +59,12 @@ class Spectrum:
 
     @property
     def inverse(self) -> Array:
-        """Of the information in what is seen, 0 elsewhere, (n_p, n_p)."""
+        """Inverse of the information in identifiable directions, 0 elsewhere, (n_p, n_p)."""
         return np.asarray(self.half @ self.half.T)
 
 
 def invisible(information: Array, scatter: Array, magnitudes: Array) -> Mask:
-    """True for parameters that would not be seen even if all others were known, (n_p,)."""
+    """True for parameters that would not be identifiable even if all others were known, (n_p,)."""
     strengths, scattered = (np.diag(matrix) * magnitudes**2 for matrix in (information, scatter))
     return np.asarray(~_acting(strengths) | (_values(strengths, scattered) < UNSEEN))
 
@@ -124,8 +124,8 @@ class WeakDirection(Listed):
 
 
 def references(estimates: Array, magnitudes: Array, information: Array, scatter: Array) -> Array:
-    """What relative changes are relative to, with its sign, (n_p,). ``magnitudes``: of the parameters, positive,
-    (n_p,); ``information``: TᵀT, (n_p, n_p); ``scatter``: Tᵀ Cov(r) T, (n_p, n_p)."""
+    """Reference values for relative changes, with signs, (n_p,). ``magnitudes``: of the parameters, positive, (n_p,);
+    ``information``: TᵀT, (n_p, n_p); ``scatter``: Tᵀ Cov(r) T, (n_p, n_p)."""
     strengths, scattered = np.diag(information), np.diag(scatter)
     alone = np.full(len(estimates), np.inf)  # errors if all others were known
     np.divide(np.sqrt(np.maximum(scattered, 0.0)), strengths, out=alone, where=strengths > 0)
@@ -133,8 +133,8 @@ def references(estimates: Array, magnitudes: Array, information: Array, scatter:
 
 
 def describe(singular: float, vector: Array, ratios: Array, names: Sequence[str]) -> WeakDirection:
-    """A direction in words' reach. ``singular``: standard deviations by which it is seen; ``vector``: it, of length
-    one, in parameters over their magnitudes, (n,); ``ratios``: magnitudes over references, (n,)."""
+    """Describe a weakly identifiable direction. ``singular``: its singular value, in standard deviations; ``vector``:
+    of length one, in scaled parameters, (n,); ``ratios``: magnitudes over references, (n,)."""
     changes = vector * ratios
     shares = changes / changes[np.argmax(np.abs(changes))]
     # What is large in either measure belongs to it: references may be far from the magnitudes.
@@ -144,7 +144,7 @@ def describe(singular: float, vector: Array, ratios: Array, names: Sequence[str]
 
 
 def in_units(weak: WeakDirection, before: Mapping[str, float], after: Mapping[str, float]) -> WeakDirection:
-    """The same direction in other references. ``before, after``: references of the parameters by name."""
+    """Same direction for other reference values. ``before, after``: references of the parameters by name."""
     shares = {name: share * before[name] / after[name] for name, share in weak.direction.items()}
     lengths = [float(np.linalg.norm(list(one.values()))) for one in (weak.direction, shares)]
     largest = max(shares.values(), key=abs)
@@ -153,7 +153,7 @@ def in_units(weak: WeakDirection, before: Mapping[str, float], after: Mapping[st
 
 
 def pivots(directions: Array) -> list[int]:
-    """Of k directions (k, n) the k components that, once known, leave none of them open, the largest first."""
+    """For k directions (k, n), the k components that, once known, determine all of them, the largest first."""
     order = lapack.dgeqp3(directions)[1] - 1  # counted from 1
     found: list[int] = order[: len(directions)].tolist()
     return found
@@ -162,8 +162,8 @@ def pivots(directions: Array) -> list[int]:
 def weak_by_errors(
     names: Sequence[str], covariance: Array, magnitudes: Array, references: Array
 ) -> tuple[WeakDirection, ...]:
-    """Directions that are weak by the errors of the parameters that have any, the worst first. ``covariance``: NaN in
-    the rows of parameters without an error, (n_p, n_p)."""
+    """Weakly identifiable directions by the standard errors, the worst first. ``covariance``: NaN for parameters
+    without an error, (n_p, n_p)."""
     known = np.flatnonzero(np.isfinite(np.diag(covariance)))
     scaled = covariance[np.ix_(known, known)] / np.outer(magnitudes[known], magnitudes[known])
     variances, vectors = np.linalg.eigh(scaled)

@@ -42,7 +42,7 @@ h² grows by 256."""
 
 @dataclass(frozen=True, eq=False)
 class Misfit:
-    """A model error that the residuals indicate."""
+    """Model error that the residuals indicate."""
 
     words: str
     z: float
@@ -56,8 +56,7 @@ class Misfit:
 
 
 def said(words: str, unit: str, size: float) -> str:
-    """Words with the size, times in milliseconds, shares in percent, of what may be missing or too much with what it
-    is."""
+    """Text with the size of the error, times in milliseconds and shares in percent, and its effects."""
     if MISSING in words:
         words, size = words.replace(MISSING, "missing" if size > 0 else "too much"), abs(size)
     scale, unit = {"s": (1000, "ms"), "%": (100, "%")}.get(unit, (1, unit))
@@ -81,28 +80,44 @@ class Tails:
     """Of the parameters without those that are far off, to first order, (n_p,)."""
     excess: float = 0.0
     """Variance beside that of most residuals, over it."""
+    jitter: float = 0.0
+    """Standard deviation of timestamps that explains how residuals grow with the rate of what is shown [s]."""
+    growth: float = 0.0
+    """Standard errors by which their squares do."""
 
     def are_heavy(self, sensors: int) -> bool:
-        """True if samples of this one among so many sensors are farther off than noise would put them."""
+        """True if this sensor's residuals have heavier tails than normal noise, among so many sensors."""
         return self.count > 0 and abs(self.z) > limit(sensors)
 
     def misfit(self, coarser: Tails | None) -> Misfit:
-        """Outliers, or discretization error: with twice the step (``coarser``) outliers stay the same. Without such a
+        """Outliers or discretization error: with twice the step (``coarser``), outliers stay the same. Without such a
         fit, the position of the samples between the steps decides."""
         by_step = self.between if coarser is None else coarser.fourth > _GROWS * self.fourth
-        cause = "is the step too long?" if by_step else "outliers?"
+        cause = "is the step too long?" if by_step else "outliers? Heavy tails (StudentT)?"
         how_many = f"{counted(self.count, 'sample')} of {self.signal} {'is' if self.count == 1 else 'are'}"
         words = f"{how_many} more than {_FAR:g} times its noise off: {cause}"
         return Misfit(words, self.z, self.change, unfollowed=self.excess if by_step else 0.0)
 
+    def of_jitter(self, sensors: int) -> list[Misfit]:
+        """Timestamps that err, if those of this one among so many sensors do. The weights of samples move no estimate
+        to first order."""
+        if not self.growth > limit(sensors):
+            return []
+        words = f"errors of {self.signal} grow with its rate: do its timestamps err by {{}} (jitter)?"
+        return [Misfit(said(words, "s", self.jitter), self.growth, np.zeros_like(self.change))]
+
 
 def limit(tests: int) -> float:
-    """Standard errors that one of so many tests of a family must exceed, on either side."""
+    """Critical value, in standard errors, for one of so many two-sided tests of a family."""
     return float(-special.ndtri(FALSE_ALARMS / _FAMILIES / 2 / max(tests, 1)))
 
 
-def tails_of(condensed: Condensed, signal: str, places: Sequence[Mapping[str, Array]]) -> Tails:
-    """Heavy tails of a sensor's residuals, by their fourth moment: samples that are farther off than its noise."""
+def tails_of(
+    condensed: Condensed, signal: str, places: Sequence[Mapping[str, Array]], rates: Sequence[Array] = ()
+) -> Tails:
+    """Heavy tails of a sensor's residuals, by their fourth moment: samples that are farther off than its noise.
+    ``rates``: of what it shows at every step of each recording, on which their variance may depend (Koenker, Journal of
+    Econometrics 17, 1981); none: that is not tested."""
     e, apart, step = _errors(condensed, places, key := measured_noise(signal))
     if not e.size:  # nothing that is estimated moves what it shows
         return Tails("", 0, 0.0, 0.0, False, np.zeros(len(condensed.inverse)))
@@ -116,7 +131,14 @@ def tails_of(condensed: Condensed, signal: str, places: Sequence[Mapping[str, Ar
         pull = sum(T.T @ np.where(np.abs(r) > _FAR * width, r, 0.0) for T, r in pairs)
         change = condensed.inverse @ np.ravel(pull)
     between = between_steps(apart[far], apart, step[far])
-    return Tails(signal, int(np.sum(far)), z, fourth, between, change, variance / width**2 - 1)
+    tails = Tails(signal, int(np.sum(far)), z, fourth, between, change, variance / width**2 - 1)
+    if not rates or fourth <= variance**2:
+        return tails
+    faster = np.concatenate(rates)[step] ** 2
+    faster -= np.mean(faster)
+    slope, square = float(faster @ e**2), float(faster @ faster) or np.inf
+    growth = slope / np.sqrt(square * (fourth - variance**2))
+    return replace(tails, jitter=float(np.sqrt(max(slope, 0.0) / square)), growth=float(growth))
 
 
 def _errors(condensed: Condensed, places: Sequence[Mapping[str, Array]], key: str) -> tuple[Array, Array, Array]:
@@ -136,8 +158,8 @@ def _errors(condensed: Condensed, places: Sequence[Mapping[str, Array]], key: st
 
 
 def between_steps(far: Array, every: Array, steps: Array) -> bool:
-    """True if samples that are far off lie farther from the steps than others do: outliers may lie anywhere, what a
-    long step does not predict grows with the distance. Those of neighbouring steps lie alike, and count once.
+    """True if outliers lie farther from the steps than other samples: then they are discretization error rather than
+    outliers. Outliers at neighbouring steps count once.
 
     Args:
         far: distances from the steps of those that are far off, (k,).
@@ -162,7 +184,7 @@ _ROUNDS, _LIKE = 3, 4.0
 
 @dataclass(frozen=True)
 class SerialCorrelation:
-    """How residuals of one noise hang together."""
+    """Autocorrelation of the residuals of one noise."""
 
     noise: str
     lag: int
@@ -185,14 +207,13 @@ class SerialCorrelation:
         if self.interpolated:
             cause += ", or the step is too long for what is between: does it stay with half of it?"
         return (
-            f"those of {self.noise.removeprefix('measurement of ')} are not white (lag-{self.lag} correlation "
+            f"residuals of {self.noise.removeprefix('measurement of ')} are not white (lag-{self.lag} correlation "
             f"{self.correlation:.2f}, for white noise {self.expected:.2f}): {cause}"
         )
 
 
 def serial_correlations(condensed: Condensed, coarse: bool = False) -> list[SerialCorrelation]:
-    """Of every noise that has rows enough. ``coarse``: of steps twice as long, at the same times: rows of one step are
-    half as many."""
+    """Autocorrelations of all noises with enough equations. ``coarse``: for steps twice as long, at the same times."""
     names = list(dict.fromkeys(n for terms in condensed.linearized.chains for s in terms for n in s.factor.noise))
     observing = [
         s.factor for terms in condensed.linearized.chains for s in terms if s.factor.group is Group.OBSERVATION
@@ -218,8 +239,8 @@ def serial_correlations(condensed: Condensed, coarse: bool = False) -> list[Seri
 
 
 def beyond_step(fine: list[SerialCorrelation], coarse: list[SerialCorrelation]) -> list[SerialCorrelation]:
-    """Those of the finer of two fits, with what is left of them without the step, if that is less. ``coarse``: of the
-    fit with steps twice as long and the same noise, in the same order."""
+    """Autocorrelations of a finer fit, reduced by the part that the step causes. ``coarse``: of the fit with twice the
+    step and the same noise, in the same order."""
     found = []
     for one, other in zip(fine, coarse, strict=True):
         left = (one.excess - other.excess / 16) / one.width
@@ -245,8 +266,8 @@ def _null(condensed: Condensed, lags: Mapping[str, Sequence[int]], measured: Arr
 
 
 def white(term: LinearizedFactor, draws: int, rng: np.random.Generator, sizes: Mapping[str, float]) -> Array:
-    """Noise in the rows that are random, (steps, draws, rows): white, but for what neighbouring means share, and of
-    other sizes than what the rows are whitened with by the noise's name."""
+    """Random noise for the equations with noise, (steps, draws, rows): white except for shared means, with other
+    standard deviations than those of whitening, by name."""
     steps, left = term.residual.shape
     if term.factor.hard:
         return np.zeros((steps, draws, left))
@@ -270,7 +291,7 @@ def white(term: LinearizedFactor, draws: int, rng: np.random.Generator, sizes: M
 
 
 def expected_squares(term: LinearizedFactor) -> Array:
-    """Mean squares of the same in rows without a complement, of noise as they are whitened with, (steps, rows)."""
+    """Mean squares of noise as assumed, in equations without a complement, (steps, rows)."""
     shares = np.ones(term.residual.shape[1])
     for sphere in term.factor.spheres:
         shares[list(sphere)] -= 1 / len(sphere)
@@ -326,3 +347,13 @@ def _of_white(null: Array, seen: float, squares: Array, measured: Array) -> tupl
     excess = float(seen - slopes[0] - (measured - squares.mean(axis=0)) @ slopes[1:])
     z = np.sign(excess) * -special.ndtri(special.stdtr(freedom, -abs(excess) / width))
     return excess, float(width), float(z)
+
+
+def not_white(condensed: Condensed, correlations: Sequence[SerialCorrelation]) -> tuple[Misfit, ...]:
+    """The worst, with what all noises do that are not white, each by its strongest lag."""
+    worst: dict[str, SerialCorrelation] = {}
+    for one in sorted(correlations, key=lambda test: -abs(test.z)):
+        if abs(one.z) > limit(len(correlations)):
+            worst.setdefault(one.noise, one)
+    every = list(worst.values())
+    return tuple(Misfit(one.words, one.z, change_if_correlated(condensed, every)) for one in every[:1])

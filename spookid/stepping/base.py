@@ -62,7 +62,7 @@ W = TypeVar("W", bound="StepRows", covariant=True)
 
 
 class StepRows(ABC):
-    """One step, as symbols and expressions."""
+    """Equations of one step as symbols and expressions."""
 
     model: Model
     settings: Settings
@@ -85,34 +85,34 @@ class StepRows(ABC):
     @property
     @abstractmethod
     def residual(self) -> ca.SX:
-        """w = Sᵀp, impulses missing along unit rates of the coordinates of the tree and of free bodies, (n,)."""
+        """Impulse residual w = Sᵀp along unit rates of the tree's coordinates and free bodies, (n,)."""
 
     @property
     @abstractmethod
     def rates(self) -> ca.SX:
-        """S, (6 n_b, n): velocities of the bodies at unit rates."""
+        """Matrix S, (6 n_b, n): velocities of the bodies for unit rates."""
 
     @property
     @abstractmethod
     def multipliers(self) -> ca.SX:
-        """λ of all joints and constraints, (n_g,)."""
+        """Multipliers λ of all joints and constraints, (n_g,)."""
 
     @cached_property
     def contacts(self) -> ContactStep | None:
-        """Contacts that push; None of schemes without."""
+        """Unilateral contacts in the step; None for schemes without contacts."""
         return None
 
     def settled(self, expression: ca.SX) -> ca.SX:
-        """An expression of symbols of its own in ``variables``."""
+        """Expression with its own symbols replaced by the ``variables``."""
         return expression
 
     def law_factors(self) -> list[Factor]:
-        """The laws of contacts and of dry friction."""
+        """Factors of the laws of contacts and dry friction."""
         touching = self.contacts.factors(self.variables) if self.contacts is not None else []
         return [*touching, *self.law.factors(self.model, self.settings, self.slips, self.extra, self.variables)]
 
     def impulse(self, scheme: Scheme[Any]) -> Factor:
-        """The weighted residuals over their standard deviations; equality constraints where these are zero.
+        """Weighted impulse residuals divided by their standard deviations; equality constraints where these are zero.
 
         A weight is one of the impulses p of all bodies: the rows are √κ L⁻¹w with L Lᵀ = SᵀS, whose square is that of
         the least p with Sᵀp = w.
@@ -129,12 +129,12 @@ class StepRows(ABC):
         return Factor(*given, motion=True, kind=kind, private=self.private)
 
     def function(self, value: ca.SX) -> StepFunction:
-        """Of the unknowns at neighbouring steps."""
+        """Step function of the unknowns at neighbouring steps."""
         return StepFunction(self.variables, self.u, self.settled(value))
 
 
 class Scheme(ABC, Generic[W]):
-    """The unknowns of a fit at each step, and the factors between those of neighbouring steps."""
+    """Unknowns of a fit at each step, and the factors that connect neighbouring steps."""
 
     order: int
     """Errors of a motion fall with this power of h."""
@@ -150,7 +150,7 @@ class Scheme(ABC, Generic[W]):
 
     @property
     def weighted(self) -> bool:
-        """True if that is given by the weight κ."""
+        """True if the equations of motion have a given weight κ."""
         return self.dynamics == "weight"
 
     coordinates: ClassVar[Literal["joint", "maximal"]] = "maximal"
@@ -159,81 +159,79 @@ class Scheme(ABC, Generic[W]):
     """As of ``Stepper``."""
 
     def check_model(self, model: Model) -> None:
-        """Raise ProblemError for a model that it cannot do; by default it can do any."""
+        """Raise ProblemError for a model that the stepper does not support; by default, all are supported."""
 
     def motion(self, model: Model) -> Manifold:
-        """Where the motion of a step is; its coordinates are the first unknowns. By default those of all poses."""
+        """Manifold of the motion, whose coordinates are the first unknowns of a step; by default, of all poses."""
         return model.configuration
 
     @abstractmethod
     def reactions(self, model: Model) -> int:
-        """How many unknowns a step has for what is transmitted in it: multipliers, and random impulses in loops."""
+        """Number of unknown reactions of a step: multipliers, and random impulses in loops."""
 
     def closing_unknowns(self, model: Model) -> int:
-        """Multipliers of what closes loops and, where these are estimated, random impulses along cut coordinates."""
+        """Multipliers of loop constraints and, if estimated, random impulses along joints that close loops."""
         joints = JointCoordinates(model)
         return joints.private if self.estimated else joints.closing_rows
 
     def touching(self, model: Model) -> int:
-        """How many unknowns a step has for contacts that push: what they did in the step before."""
+        """Number of contact unknowns in a step, which describe the contacts in the preceding step."""
         return 0 if CONTACTS in self.refuses else contact_law.unknowns(model, self.law.form)
 
     def manifold(self, model: Model) -> Manifold:
-        """The unknowns of a step: the motion, reactions, those of contacts, and those of the law of dry friction."""
+        """Manifold of all unknowns of a step: motion, reactions, contacts, and dry friction."""
         flat = self.reactions(model) + self.touching(model) + self.law.unknowns(model)
         return Manifold((*self.motion(model).parts, *((("flat", flat),) if flat else ())))
 
     def configuration(self, model: Model, x: ca.SX) -> ca.SX:
-        """q (7 n_b,) of the unknowns of one step."""
+        """Configuration q (7 n_b,) from the unknowns of one step."""
         return x[: model.configuration.ambient]
 
     @abstractmethod
     def window(self, model: Model, settings: Settings, order: int) -> Window:
-        """A state at one step from the unknowns.
+        """State at one step as a function of the unknowns.
 
         Args:
             order: of the time derivatives that it needs: 0, 1 with velocities, 2 with accelerations.
         """
 
     def first_window(self, model: Model, settings: Settings, order: int) -> Window | None:
-        """The state at the first step, likewise; None if it does not follow from the unknowns."""
+        """State at the first step as a function of the unknowns; None if these do not determine it."""
         window = self.window(model, settings, order)
         return window if max(window.variables) <= 1 else None  # of two steps it is that of the earlier
 
     def through(
         self, model: Model, settings: Settings, order: int, states: int
     ) -> tuple[dict[int, ca.SX], list[Motion]] | None:
-        """The unknowns of so many neighbouring steps, by offset, and the states there, whose velocities and
-        accelerations are those of the polynomial through all of them; None where velocities are unknowns, or
-        positions turn in space."""
+        """Unknowns of several neighbouring steps, by offset, and the states there, with velocities and accelerations of
+        the interpolating polynomial; None if velocities are unknowns, or positions include rotations in space."""
         return None
 
     def around(
         self, model: Model, settings: Settings, order: int
     ) -> tuple[dict[int, ca.SX], tuple[Motion, Motion, Motion]] | None:
-        """The unknowns of a step and the next, by offset, and the motion before, at and behind the first of them; None
-        but of schemes whose unknowns lead back to the step before."""
+        """Unknowns of a step and the next, by offset, and the motion before, at and after the first; None except for
+        schemes whose unknowns lead back to the preceding step."""
         return None
 
     def start(self, model: Model, states: Array, displacements: Array, friction: Array, step: float) -> Array:
-        """Unknowns (N, ambient) from states x = (q, v), (N, 13 n_b), a step [s] apart, coordinates of all joints,
-        continuous in time, (N, n_s), and the unknowns of contacts and of dry friction, (N, n); nothing is
-        transmitted."""
+        """Initial unknowns (N, ambient) from states x = (q, v), (N, 13 n_b), with step [s], continuous coordinates of
+        all joints, (N, n_s), and unknowns of contacts and dry friction, (N, n); reactions are zero."""
         none = np.zeros((len(states), self.reactions(model)))
         return np.hstack([states[:, : self.motion(model).ambient], none, friction])
 
     @abstractmethod
     def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
-        """States x = (q, v), (N, 13 n_b), from poses q and the unknowns."""
+        """States x = (q, v), (N, 13 n_b), from poses q and the unknowns of a fit."""
 
     def doubled(self, model: Model, unknowns: Array, step: float) -> Array | None:
-        """Unknowns (N, ambient) of which every other one belongs to the same motion in steps of 2h; None if they are
-        not known, and with them the discretization error."""
+        """Unknowns (N, ambient) of the same motion with steps 2h at every other step; None if unknown, and with them
+        the discretization error."""
         return None
 
     @abstractmethod
     def inputs(self, held: Array, mean: Array, late: Array) -> Array:
-        """Data of the impulse factor, a row a step, (n, n_u).
+        """Data of the impulse factor, one row per step, (n, n_u).
 
         Args:
             held: inputs at each step, (N, n_u).
@@ -245,12 +243,12 @@ class Scheme(ABC, Generic[W]):
         """One step."""
 
     def step(self, model: Model, settings: Settings) -> W:
-        """The same, kept: a fit needs it several times, and building expressions takes longer than an iteration."""
+        """Step equations from a cache, because building expressions takes longer than an iteration of a fit."""
         return cast(W, _kept(self, self.law, self.dynamics, model, settings))
 
     @abstractmethod
     def factors(self, model: Model, settings: Settings) -> list[Factor]:
-        """One of them is that of the motion."""
+        """Factors of a step, one of which is the factor of the motion."""
 
     def multipliers_along(self, model: Model, settings: Settings) -> StepFunction:
         """λ of a step, (n_g,)."""
@@ -258,12 +256,12 @@ class Scheme(ABC, Generic[W]):
         return step.function(step.multipliers)
 
     def friction_along(self, model: Model, settings: Settings) -> StepFunction:
-        """What ``DryFriction.along`` gives of every coordinate in a step, (5 n_s,)."""
+        """Result of ``DryFriction.along`` for each coordinate in a step, (5 n_s,)."""
         step = self.step(model, settings)
         return step.function(self.law.along(model, settings, step.slips, step.multipliers, step.extra))
 
     def contacts_along(self, model: Model, settings: Settings) -> StepFunction:
-        """What ``ContactStep.along`` gives of every contact in a step, (4 n_c,)."""
+        """Result of ``ContactStep.along`` for each contact in a step, (4 n_c,)."""
         step = self.step(model, settings)
         return step.function(step.contacts.along if step.contacts is not None else ca.SX(0, 1))
 
@@ -274,7 +272,7 @@ def _kept(scheme: Scheme[Any], law: DryFriction, dynamics: Dynamics, model: Mode
 
 
 class Stepper(ABC, metaclass=Checked):
-    """A time stepper: the scheme of fits, and the forward step of simulations.
+    """Base class of time steppers: scheme of a fit, and forward step of a simulation.
 
     ``Spook()`` and ``Variational()`` are two; ``OneStep`` is the base of your own.
 
@@ -305,37 +303,37 @@ class Stepper(ABC, metaclass=Checked):
         """
 
     def conditioned(self, model: Model, step: float, values: Values) -> Stepper:
-        """The stepper with unknowns in which numbers have digits for joints as stiff as these."""
+        """Stepper whose equations are well-conditioned for joints of this stiffness."""
         return self
 
     @property
     def leader(self) -> Stepper:
-        """Stepper of the preliminary fit, for given weights."""
+        """Stepper for a preliminary fit, for given weights."""
         return self
 
     rigid: ClassVar[bool] = True
     """False if joints have the compliance that is declared."""
 
     def stiffened(self, model: Model) -> list[str]:
-        """Names of joints and constraints that are rigid here although a compliance was declared for them."""
+        """Names of joints and constraints with a declared compliance that this stepper treats as rigid."""
         return []
 
     @abstractmethod
     def forward(self, model: Model, settings: Settings, random: bool = False, exact: bool = False) -> ForwardStep:
-        """The step as equations, with smooth friction or, ``exact``, with reactions: friction that sticks, limits and
-        contacts. ``random`` impulses follow its inputs if they are asked for."""
+        """Step as equations, with smooth friction or, if ``exact``, with reactions: sticking friction, limits and
+        contacts. ``random`` impulses are appended to its inputs on request."""
 
     @abstractmethod
     def forward_inputs(self, held: Array, mean: Array, late: Array) -> Array:
-        """Inputs of the forward steps, (N − 1, n); arguments as of ``Scheme.inputs``."""
+        """Inputs of the steps of a simulation, (N − 1, n); arguments as for ``Scheme.inputs``."""
 
     def recorded(self, model: Model, marched: Array, step: float) -> Array:
-        """States at t_k from those of the march, (N, 13 n_b)."""
+        """States at t_k from simulated states, (N, 13 n_b)."""
         return marched
 
 
 def refuse_joint_coordinates(model: Model) -> None:
-    """Raise ProblemError if a model asks for the coordinates of joints, of a stepper of all poses."""
+    """Raise ProblemError if a model needs joint coordinates, but the stepper uses poses of all bodies."""
     if model.coordinates == "joint":
         raise ProblemError(
             f"{model.place}: Model has coordinates 'joint', in which joints are rigid; use the stepper "
@@ -349,5 +347,5 @@ def _declared(compliance: ca.SX) -> bool:
 
 
 def compliant(model: Model) -> list[str]:
-    """Names of joints and constraints with a compliance that was declared."""
+    """Names of joints and constraints with a declared compliance."""
     return [thing.name for thing in model.holding.names if any(map(_declared, ca.vertsplit(thing.compliance)))]

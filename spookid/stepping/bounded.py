@@ -70,14 +70,14 @@ class Bounded:
         return np.maximum(self.K @ u + self.constant + self.W @ np.abs(self.loads @ u + self.loads_before), 0.0)
 
     def widening(self, u: Array) -> Array:
-        """∂L/∂u where L > 0, (m, m)."""
+        """Derivative ∂L/∂u of the bounds where L > 0, (m, m)."""
         load = self.loads @ u + self.loads_before
         return self.K + (self.W * np.where(load < 0, -1.0, 1.0)) @ self.loads
 
 
 @dataclass(frozen=True, eq=False)
 class BoundedSolution:
-    """What was found; only if it is ``solved`` is it a solution."""
+    """Result of a solver for bounded reactions; valid only if ``solved``."""
 
     solved: bool
     u: Array
@@ -91,13 +91,13 @@ NOTHING = BoundedSolution(True, np.zeros(0), 0.0)
 
 
 def own_response(R: Array) -> Array:
-    """What each reaction does to its own rate, R_ii, (m,); never 0."""
+    """Diagonal R_ii: effect of each reaction on its own rate, (m,); never 0."""
     own = np.abs(R.diagonal())
     return np.asarray(np.maximum(own, _LOCKED * own.max() or 1.0))
 
 
 def is_dependent(R: Array) -> bool:
-    """True if R, scaled by its diagonal, is singular."""
+    """True if the matrix R, scaled by its diagonal, is singular."""
     own = np.sqrt(np.maximum(np.abs(R.diagonal()), np.finfo(float).tiny))
     return bool(np.linalg.matrix_rank(R / own[:, None] / own, tol=DEPENDENT) < len(R))
 
@@ -111,7 +111,7 @@ _dgesv = lapack.dgesv
 
 
 def solve(problem: Bounded, guess: Array) -> BoundedSolution:
-    """The solution that the methods reach from ``guess``, (m,)."""
+    """Solve for the reactions, starting from ``guess``, (m,)."""
     newton = _Newton(problem)
     found = newton.solve(guess)
     if found.solved or not np.isfinite(problem.rates).all():
@@ -157,7 +157,7 @@ class _Newton:
         self._pushes = bool(problem.unilateral.any())
 
     def solve(self, u: Array) -> BoundedSolution:
-        """The solution that the method reaches from u."""
+        """Solve for the reactions, starting from u."""
         here, worst, size = self._at(u), 0.0, 0.0
         for _ in range(_MOST_NEWTON):
             worst, size = float(np.abs(here.error).max()), self._size(here)
@@ -257,7 +257,7 @@ _ROUNDING = 1e-13
 
 
 def complementary(M: Array, q: Array) -> Array | None:
-    """A solution z, (n,), of w = M z + q, 0 ≤ z ⟂ w ≥ 0; None if there is none, or if it is not found."""
+    """Solution z, (n,), of the complementarity problem w = M z + q, 0 ≤ z ⟂ w ≥ 0; None if none exists or is found."""
     n = len(q)
     rows, columns = _scaling(M)
     size = float(np.max(np.abs(rows * q), initial=0.0))
@@ -288,7 +288,7 @@ def _scaling(M: Array) -> tuple[Array, Array]:
 
 
 def residual(M: Array, q: Array, z: Array) -> float:
-    """Largest error in any row of w = M z + q as a share of the row's terms; other units of rows or z change nothing.
+    """Largest error of w = M z + q relative to the terms of the same row; independent of units.
 
     A row with z > 0 is wrong by |w|, one with z = 0 by max(0, −w). A row's terms are |M||z| + |q| and, once rows and
     columns are scaled, a small share of the largest z and q. It is infinite if a z is negative or not finite.
@@ -329,7 +329,7 @@ _PIVOT = 1e-10
 
 
 def path(M: Array, q: Array, cover: Array, most_pivots: int) -> tuple[Array, Mask] | None:
-    """Follow the path from the covering vector ``cover`` > 0, (n,).
+    """Follow the solution path from the covering vector ``cover`` > 0, (n,).
 
     Returns:
         z (n,) as the tableau has it and the mask of the z in the basis (n,); None if the path runs off to infinity or

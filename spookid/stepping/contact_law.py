@@ -41,6 +41,7 @@ import casadi as ca
 
 from spookid.mechanics import rotations
 from spookid.mechanics.contacts import Contact
+from spookid.mechanics.joint_coordinates import bound_of
 from spookid.mechanics.manifold import jacobian
 from spookid.mechanics.model import Mechanics, Model
 from spookid.mechanics.point_loads import size as length_of
@@ -63,21 +64,21 @@ CONTACT_LAW = "contact law"
 
 
 def rebounds(contact: Contact, gap: ca.SX, speed: ca.SX, step: ca.SX) -> ca.SX:
-    """1 where an impact falls into a step that begins at a gap with a speed along the normal, else 0."""
+    """1 if an impact happens in a step that begins with this gap and normal speed, otherwise 0."""
     if not contact.rebounds:
         return ca.SX(0)
     return ca.logic_and(gap + step * speed < 0, -speed > contact.threshold)
 
 
 def normal_rates(contact: Contact, gap: ca.SX, gap_next: ca.SX, speed: ca.SX, step: ca.SX) -> tuple[ca.SX, ca.SX]:
-    """r of a contact that stays on the plane, and of one that rebounds [m/s]."""
+    """Normal rates r of a contact that stays closed, and of one that rebounds [m/s]."""
     return gap_next / step, (gap_next - gap) / step + contact.restitution * speed
 
 
 def regularized_rates(
     contact: Contact, impulse: ca.SX, gap: ca.SX, speed: ca.SX, after: ca.SX, step: ca.SX
 ) -> tuple[ca.SX, ca.SX]:
-    """The same in SPOOK, at the speed ``after`` the step: C v₊ + Σ u + (4/h) Υ c − Υ C v (2.21), or C v₊ + e C v."""
+    """Same rates for SPOOK, at the speed ``after`` the step: C v₊ + Σ u + (4/h) Υ c − Υ C v (2.21), or C v₊ + e C v."""
     relaxation = 1 / (1 + 4 * contact.damping / step)
     touching = after + 4 / step * relaxation * (contact.compliance / step * impulse + gap) - relaxation * speed
     if contact.rebounds:  # it is not braked before it touches
@@ -86,12 +87,12 @@ def regularized_rates(
 
 
 def unknowns(model: Model, form: Form) -> int:
-    """Of each step: u and z of each contact, and with pairs σ of both tangents or κ of the disc."""
+    """Unknowns of a step: u and z of each contact, and with pairs σ of both tangents or κ of the disc."""
     return sum(size(contact, form) for contact in model.contacts)
 
 
 def in_pairs(form: str) -> bool:
-    """True if the law is stated as complementarity pairs."""
+    """True if the contact law is formulated by complementarity pairs."""
     return form == "mpcc"
 
 
@@ -142,19 +143,19 @@ class ContactStep:
 
     @property
     def impulse(self) -> ca.SX:
-        """What contacts do to all bodies, (6 n_b,)."""
+        """Impulse of all contacts on all bodies, (6 n_b,)."""
         none = ca.SX(self.model.configuration.tangent, 1)
         return sum((one.rows.T @ ca.vertcat(one.normal, one.tangential) for one in self.touching), none)
 
     @property
     def along(self) -> ca.SX:
-        """Of each contact its impulses along the normal and both tangents, and how far they are from the law [N s],
-        (4 n_c,)."""
+        """For each contact, impulses along the normal and both tangents, and the residual of the contact law [N s], (4
+        n_c,)."""
         rows = [ca.vertcat(one.normal, one.tangential, one.distance) for one in self.touching]
         return ca.vertcat(ca.SX(0, 1), *rows)
 
     def factors(self, variables: dict[int, ca.SX]) -> list[Factor]:
-        """The law as equality constraints with codes, or as pairs and equality constraints."""
+        """Contact law as equality constraints with an active set, or as pairs and equality constraints."""
         if not self.touching:
             return []
         if in_pairs(self.form):
@@ -226,7 +227,7 @@ class Touching:
 
     @property
     def distance(self) -> ca.SX:
-        """|min(u, r)| or μ u |z − P(z − s/w)|, P the projection onto the cone's section, whichever is larger [N s]."""
+        """Residual |min(u, r)| or μ u |z − P(z − s/w)|, P the projection onto the cone, whichever is larger [N s]."""
         rate = ca.if_else(self.rebounding, *reversed(self._soft_rates))
         normal = self.settings.touch_impulse * ca.fabs(ca.fmin(self.own[0], rate))
         if not self.contact.rubs:
@@ -237,7 +238,7 @@ class Touching:
         return ca.fmax(normal, self.contact.friction * ca.fabs(self.normal) * ca.norm_2(away))
 
     def boxes(self) -> list[Box]:
-        """Of the normal: open, on the plane, or rebounding; of the tangents. Of a rounded law: rebounding or not."""
+        """Boxes of the normal (open, closed, rebounding) and the tangents; for a rounded law only rebounding or not."""
         u, codes, (touching, leaving) = self.own[0], ca.SX.sym("normal"), self._soft_rates
         up, rounded = self.rebounding, self.settings.touch_rounding > 0
         wanted = ca.if_else(rounded, up, u - _SWITCHING * ca.if_else(up, leaving, touching))
@@ -271,7 +272,7 @@ class Touching:
         return self.own[1:3] * ca.sqrt(squares + ca.if_else(t > 0, t**2, 1)) + slip
 
     def pairs(self) -> tuple[list[tuple[ca.SX, ca.SX]], list[ca.SX]]:
-        """(a, b) of each pair, and equality constraints."""
+        """Complementarity pairs (a, b), and equality constraints."""
         u = self.own[0]
         found = [(u, ca.if_else(self.rebounding, *reversed(self._soft_rates)))]
         if not self.contact.rubs:
@@ -290,7 +291,7 @@ _LAW = DryFriction("exact")
 
 
 class Reactions:
-    """The reactions of a model at one configuration: mechanics ``at`` its symbol ``q``, (7 n_b,)."""
+    """Contact and friction reactions of a model at one configuration: mechanics ``at`` the symbol ``q``, (7 n_b,)."""
 
     def __init__(self, model: Model, settings: Settings, at: Mechanics, q: ca.SX) -> None:
         self.model, self._settings, self._q = model, settings, q
@@ -314,13 +315,13 @@ class Reactions:
 
     @property
     def discs(self) -> tuple[tuple[int, int], ...]:
-        """Tangents of contacts with Coulomb's cone."""
+        """Tangents of contacts with a Coulomb friction cone."""
         first = self.symbol.numel() - 3 * len(self.model.contacts)
         round_ = (3 * k for k, contact in enumerate(self.model.contacts) if contact.cone == "disc")
         return tuple((first + start + 1, first + start + 2) for start in round_)
 
     def gaps(self, q: ca.SX) -> ca.SX:
-        """What must not be negative, at any expression of the configuration: both ends of limits, gaps of contacts."""
+        """Quantities that must not be negative, for a configuration: distances to both limits, gaps of contacts."""
         gaps = []
         for joint, i, limits in self._limited:
             lower, upper = ca.vertsplit(limits)
@@ -331,7 +332,7 @@ class Reactions:
         return stacked([*gaps, *(self.model.contact(contact, q)[0] for contact in self.model.contacts)])
 
     def rigid(self, q_next: ca.SX, v: ca.SX) -> ca.SX:
-        """Rows of what pushes where it is rigid: gaps at the end of the step over h, or the speeds of rebounds."""
+        """Equations of rigid contacts and limits: gap at the end of the step divided by h, or rebound speed."""
         h, now = self._settings.step, self.gaps(self._q)
         rows = ca.vertsplit(self.gaps(q_next) / h)
         for i, contact in self._rebounding:
@@ -341,7 +342,7 @@ class Reactions:
         return stacked(rows)
 
     def regularized(self, v: ca.SX, v_next: ca.SX) -> ca.SX:
-        """Rows of what pushes in SPOOK: C v₊ + Σ u + (4/h) Υ c − Υ C v (2.21), or C v₊ + e C v of rebounds."""
+        """Contact and limit equations in SPOOK: C v₊ + Σ u + (4/h) Υ c − Υ C v (2.21), or C v₊ + e C v at rebounds."""
         h = self._settings.step
         ends = [(joint.stop_compliance(i), joint.damping) for joint, i, _ in self._limited for _ in range(2)]
         soft = ends + [(contact.compliance, contact.damping) for contact in self.model.contacts]
@@ -360,21 +361,21 @@ class Reactions:
         return rows
 
     def rates(self, v_next: ca.SX, pushing: ca.SX) -> ca.SX:
-        """r, (m,): slip rates B v₊ of friction, ``pushing`` of what pushes."""
+        """Rates r, (m,): slip rates B v₊ of friction, and ``pushing`` of contacts and limits."""
         rates = ca.vertsplit(ca.densify(self.directions @ v_next))
         for i, row in zip(self._pushing, ca.vertsplit(pushing), strict=True):
             rates[i] = row
         return stacked(rates)
 
     def impulse(self, slips: Slips, multipliers: ca.SX) -> ca.SX:
-        """What the reactions do to all bodies, (6 n_b,): Bᵀu, less the lean of friction that differs by direction."""
+        """Impulse of the reactions on all bodies, (6 n_b,): Bᵀu, minus the direction-dependent part of friction."""
         impulse, leans = self.directions.T @ self.symbol, _LAW.leans(self.model, self._settings, slips, multipliers)
         if not leans.nnz():
             return impulse
         return impulse - self.directions[: len(self.rubbing), :].T @ leans[self.rubbing]
 
     def laws(self, slips: Slips, multipliers: ca.SX, rates: ca.SX, symmetric: bool = False) -> Laws:
-        """What they obey at rates as of ``rates``."""
+        """Laws of the reactions for rates as from ``rates``."""
         bounds = self._bounds(slips, multipliers)
         return Laws(self.symbol, rates, *bounds, self.unilateral, self.discs, symmetric)
 
@@ -383,9 +384,8 @@ class Reactions:
         m, freedoms = self.symbol.numel(), self.model.freedoms
         constant, loaded, loads = ca.SX(m, 1), [], []
         for i, j in enumerate(self.rubbing):
-            joint, own = freedoms[j].joint, self.model.freedoms_of(freedoms[j].joint)
-            bound = joint.bound(slips.position[own, 0], slips.before[own, 0], slips.efforts[own])
-            k = freedoms[j].index
+            joint, k = freedoms[j].joint, freedoms[j].index
+            bound = bound_of(self.model, joint, slips.position, slips.before, slips.now, slips.efforts)
             constant[i] = self._settings.step * bound.constant[k]
             if not is_zero(bound.load[k]):
                 loaded.append((i, bound.load[k]))

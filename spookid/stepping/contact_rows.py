@@ -50,7 +50,7 @@ CONTACT_ROWS = "contacts"
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """What contacts do in a step, as symbols."""
+    """Symbols that describe the scheduled contacts of a step."""
 
     contacts: tuple[Touch, ...]
     data: ca.SX
@@ -72,7 +72,7 @@ class Schedule:
 
     @property
     def late(self) -> ca.SX | None:
-        """How many steps after t_k an impact is; None in models without."""
+        """Time of an impact after t_k, in steps; None for models without impacts."""
         return self.data[-1] if self.data.numel() % 2 else None
 
     def holds(self, i: int) -> ca.SX:
@@ -84,7 +84,7 @@ class Schedule:
         return self.data[len(self.contacts) + i]
 
     def acting(self, thing: object) -> ca.SX:
-        """1 of what has a multiplier, 0 of contacts that do not hold."""
+        """1 for equations that have a multiplier, 0 for open contacts."""
         if thing not in self.contacts:
             return ca.SX(1)
         i = self.contacts.index(thing)
@@ -93,7 +93,7 @@ class Schedule:
 
 @dataclass(frozen=True, eq=False)
 class StepMotion:
-    """All bodies at t_k, or at an impact next to it, and where contacts are at t_k and t_{k+1}."""
+    """Motion of all bodies at t_k, or at an impact near it, and contact positions at t_k and t_{k+1}."""
 
     q: ca.SX
     """(7 n_b,)."""
@@ -109,7 +109,7 @@ class StepMotion:
 
 @dataclass(frozen=True, eq=False)
 class ContactRows:
-    """Of a model's contacts in one step."""
+    """Equations of a model's scheduled contacts in one step."""
 
     model: Model
     settings: Settings
@@ -119,7 +119,7 @@ class ContactRows:
     """Unknowns λ_k of each contact, which act where it holds or may."""
 
     def beside(self, factor: Factor, joints: int) -> Factor:
-        """The weighted residuals of a step with those of contacts below them.
+        """Weighted residuals of a step, with those of contacts appended.
 
         Where the efforts of all joints are measured their motion is given, and what contacts transmit is free: no row
         is a density of the new state then.
@@ -142,7 +142,7 @@ class ContactRows:
         return replace(factor, data=data, **given)
 
     def idle(self, factor: Factor) -> Factor:
-        """Rows of a step that are weighted or hard, with λ of contacts that do not hold below them."""
+        """Weighted or hard equations of a step, with λ of open contacts appended."""
         rows, labels = [factor.residual], list(factor.rows)
         for contact in self.model.holding.contacts:
             rows.append(self._idle(contact))
@@ -152,7 +152,7 @@ class ContactRows:
         )
 
     def hard(self, variables: dict[int, ca.SX]) -> Factor:
-        """The motion of contacts where they hold, over h: equality constraints beside weighted ones."""
+        """Displacement of closed contacts over h, as equality constraints."""
         held = {i: one for i, one in enumerate(self.model.holding.contacts) if isinstance(one, HeldContact)}
         rows = [self.schedule.holds(i) * self._apart(i) / self.settings.step for i in held]
         labels = self.model.holding.labels(held.values())
@@ -176,7 +176,7 @@ class ContactRows:
         return self.settings.step**2 * (quickening + damping * speed + stiffness * home)
 
     def derivatives(self, contact: HeldContact) -> tuple[ca.SX, ca.SX]:
-        """ẏ and ÿ = A a + Ȧ v."""
+        """First and second derivatives ẏ and ÿ = A a + Ȧ v of contact positions."""
         model, space = self.model.original or self.model, self.model.configuration
         q, v, a = (ca.SX.sym(name, n) for name, n in (("q", space.ambient), ("v", space.tangent), ("a", space.tangent)))
         speed = contact.rates(model, q, v)
@@ -203,7 +203,7 @@ _APPROACH = 1e-3
 
 
 class Flight:
-    """The motion of a tree on one side of an impact.
+    """Motion of a tree on one side of an impact.
 
     Args:
         x, s, a: coordinates, rates and accelerations at a step.
@@ -214,7 +214,7 @@ class Flight:
         self._joints, self._parts, self._offset, self._step = joints, parts, offset, step
 
     def at(self, late: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """q (7 n_b,) and v (6 n_b,) so many steps after the nearest one."""
+        """Configuration q (7 n_b,) and velocities v (6 n_b,), a number of steps after the nearest one."""
         (x, s, a), t = self._parts, (late - self._offset) * self._step
         there = self._joints.manifold.retract(x, t * s + t**2 / 2 * a)
         motion = Recursion(self._joints, there, s + t * a, ca.SX(a.numel(), 1))
@@ -222,7 +222,7 @@ class Flight:
 
 
 class Encounter:
-    """What an impact does, from the motion on both of its sides.
+    """Equations of an impact, from the motion on both sides.
 
     Args:
         late: how many steps after the nearest one it is, about.
@@ -242,7 +242,7 @@ class Encounter:
 
     @property
     def reset(self) -> ca.SX:
-        """Residual of the reset map, (rows,) [m/s]."""
+        """Residual of the impact law, (rows,) [m/s]."""
         before, after = self.velocities
         rows = [after["xyz".index(axis)] for axis in self._impact.rows_along]
         rows[self._impact.rows_along.index("z")] += self._impact.restitution * before[2]
@@ -250,7 +250,7 @@ class Encounter:
 
 
 def flights(joints: JointCoordinates, unknowns: Sequence[ca.SX], step: ca.SX) -> tuple[list[Flight], ca.SX, ca.SX]:
-    """The flights around an impact, in symbols of their own, and these with their values in the unknowns.
+    """Motions on both sides of an impact as symbols, and their values as functions of the unknowns.
 
     Args:
         unknowns: of seven neighbouring steps.
@@ -275,7 +275,7 @@ def impact_factor(
     unknowns: Mapping[int, ca.SX],
     weighted: bool,
 ) -> Factor:
-    """Reset maps of a model's impacts, over the size of what contacts that hold move in a step.
+    """Factor of the impact laws of a model, divided by the noise of closed contacts in a step.
 
     Args:
         unknowns: symbols of seven neighbouring steps.

@@ -57,7 +57,7 @@ MOST = 256
 
 @dataclass(frozen=True, eq=False)
 class Refined:
-    """A motion at the steps of h."""
+    """Motion at steps of length h, computed with substeps."""
 
     states: Array
     """x = (q, v), v that at t_k, (N, 13 n_b)."""
@@ -67,7 +67,7 @@ class Refined:
 
 @dataclass(frozen=True, eq=False)
 class Refinement:
-    """Refines the steps of one mechanism."""
+    """Computes steps of one mechanism with more and more substeps."""
 
     model: Model
     stepper: NewtonStepper
@@ -135,7 +135,7 @@ _dgesv, _dsysv = lapack.dgesv, lapack.dsysv
 
 
 class ExactStepper(BoundStep):
-    """Solves one step at a time.
+    """Solver of single steps with sticking friction, limits and contacts.
 
     Args:
         step: the equations and laws.
@@ -159,11 +159,11 @@ class ExactStepper(BoundStep):
         """True if the reactions' rates depend on one another, found out at the first step."""
 
     def guess(self, x: Array) -> Array:
-        """Unknowns to start from at the state ``x``, and no reactions."""
+        """Initial unknowns at the state ``x``, with zero reactions."""
         return np.concatenate([super().guess(x), np.zeros(self._m)])
 
     def step(self, x: Array, u: Array, unknowns: Array) -> tuple[Array, Array]:
-        """Next state and the unknowns (y, u) that belong to it, from an initial value of the unknowns.
+        """Next state and the unknowns (y, u) of the step, from initial unknowns.
 
         Raises:
             ArithmeticError: if there is no solution or it is not found; its argument is the residual left.

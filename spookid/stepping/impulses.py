@@ -35,7 +35,7 @@ from spookid.data.state import Motion
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.mechanics.friction_loads import mean_sign, smooth_absolute, smooth_sign
-from spookid.mechanics.joint_coordinates import JointCoordinates, disturbance_names, impulses_along
+from spookid.mechanics.joint_coordinates import JointCoordinates, bound_of, disturbance_names, impulses_along
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.loads import Efforts
 from spookid.mechanics.model import Mechanics, Model
@@ -49,7 +49,7 @@ VELOCITY_ROWS = "velocity constraints"
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """Symbols of the settings in a step."""
+    """Symbols of the settings that occur in a step."""
 
     step: ca.SX
     """h [s]."""
@@ -78,7 +78,7 @@ class Settings:
 
     @classmethod
     def of(cls, model: Model, sensors: int = 0) -> Settings:
-        """Fresh symbols for a model and so many sensors."""
+        """Make symbols for a model and a number of sensors."""
         n = len(model.freedoms)
         torques = {m.signal: ca.SX.sym(f"sigma_{m.signal}") for m in model.motors if m.measured}
         return cls(
@@ -97,7 +97,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class StepFunction:
-    """An expression of the variables at neighbouring steps and of the step's data."""
+    """Expression of the variables at neighbouring steps and of the step's data."""
 
     variables: Mapping[int, ca.SX]
     data: ca.SX
@@ -106,7 +106,7 @@ class StepFunction:
 
 @dataclass(frozen=True)
 class Window:
-    """The unknowns that a state at one step is made of, and the state."""
+    """State at one step, with the unknowns from which it is computed."""
 
     variables: Mapping[int, ca.SX]
     """Their symbols by offset; over several steps the state is that of the middle one, the earlier of two."""
@@ -116,7 +116,7 @@ class Window:
 
 @dataclass(frozen=True, eq=False)
 class Laws:
-    """What m reactions u of a step obey: friction that sticks, limits and contacts."""
+    """Laws of the m reactions u of a step: sticking friction, limits and contacts."""
 
     reactions: ca.SX
     """u, (m,)."""
@@ -138,7 +138,7 @@ class Laws:
 
 @dataclass(frozen=True, eq=False)
 class ForwardStep:
-    """One step as equations to solve: F(x, u, y) = 0, then x_next(x, y); x = (q, v)."""
+    """One simulation step as equations F(x, u, y) = 0, then x_next(x, y); state x = (q, v)."""
 
     x: ca.SX
     u: ca.SX
@@ -158,7 +158,7 @@ class ForwardStep:
 
 @dataclass(frozen=True)
 class Slips:
-    """Slip rates of all joints in one step, (n_s,) [rad/s or m/s], and where they are."""
+    """Slip rates of all joints in one step, (n_s,) [rad/s or m/s], with their positions."""
 
     now: ca.SX
     """At which viscous friction and drag act."""
@@ -177,12 +177,12 @@ class Slips:
 
     @classmethod
     def between(cls, now: ca.SX, sides: tuple[ca.SX, ca.SX], change: ca.SX, place: ca.SX, efforts: Efforts) -> Slips:
-        """Of a step of second order, from s on one side to s₊ on the other."""
+        """Slips of a second-order step, from s before to s₊ after it."""
         return cls(now, sides[1], now, change, rubbing=sides, position=place, efforts=efforts)
 
 
 def random_symbol(model: Model, wanted: bool) -> ca.SX:
-    """Random impulses of a forward step, behind its other inputs; none if they are not wanted.
+    """Symbol of the random impulses of a forward step, appended to its inputs; empty if not wanted.
 
     Along each joint's coordinates, then force and torque on each free body, (n_s + 6 n_free,).
     """
@@ -190,7 +190,7 @@ def random_symbol(model: Model, wanted: bool) -> ca.SX:
 
 
 def disturbance(model: Model, at: Mechanics, random: ca.SX) -> ca.SX:
-    """What random impulses do to all bodies, (6 n_b,)."""
+    """Effect of random impulses on all bodies, (6 n_b,)."""
     if not random.numel():
         return ca.SX(model.configuration.tangent, 1)
     n = len(model.freedoms)
@@ -201,17 +201,17 @@ def disturbance(model: Model, at: Mechanics, random: ca.SX) -> ca.SX:
 
 
 def along_coordinates(model: Model, settings: Settings, slips: Slips, friction: ca.SX, u: ca.SX) -> ca.SX:
-    """Impulse along each coordinate of the joints: loads, friction, armatures, motors, (n_s,) [N s or N m s].
+    """Impulse along each joint coordinate by loads, friction, armatures and motors, (n_s,) [N s or N m s].
 
     Args:
         friction: impulses of dry friction, (n_s,).
         u: inputs, (n_u,).
     """
-    h, inputs = settings.step, model.by_signal(u)
+    h, inputs, motion = settings.step, model.by_signal(u), (slips.position, slips.now)
 
     def acting(joint: Joint, own: slice) -> ca.SX:
-        effort = model.effort(joint, slips.position[own, 0], slips.now[own, 0], inputs, settings.slip_width[own, 0])
-        return h * effort + friction[own, 0]
+        at = slips.position[own, 0], slips.now[own, 0]
+        return h * model.effort(joint, *at, inputs, settings.slip_width[own, 0], motion) + friction[own, 0]
 
     return impulses_along(model, u, acting, slips.now, slips.change, h)
 
@@ -229,7 +229,7 @@ def random_factor(
     private: tuple[int, range] | None = None,
     overlap: float = 0.0,
 ) -> Factor:
-    """Random impulses over their standard deviations: where an effort is measured the noise is that measurement's.
+    """Random impulses divided by their standard deviations; for measured efforts, the measurement noise.
 
     Args:
         impulses: along the coordinates of the tree and of free bodies, then of cut joints.
@@ -269,7 +269,7 @@ Form = Literal["smooth", "exact", "mpcc"]
 
 @dataclass(frozen=True)
 class DryFriction:
-    """One of the forms; n_r coordinates of the model's joints have dry friction."""
+    """Base class of the forms of dry friction; n_r joint coordinates have dry friction."""
 
     form: Form = "smooth"
 
@@ -280,32 +280,32 @@ class DryFriction:
 
     @property
     def is_exact(self) -> bool:
-        """Condition that it stands still, as equality constraints and codes."""
+        """Sticking condition as equality constraints with an active set."""
         return self.form == "exact"
 
     def unknowns(self, model: Model) -> int:
-        """Unknowns of each step: none, z, or (z, σ)."""
+        """Unknowns of dry friction in each step: none, z, or (z, σ)."""
         return {"smooth": 0, "exact": 1, "mpcc": 2}[self.form] * len(rubbing(model))
 
     def start(self, model: Model, slips: Array, sharpness: float) -> Array:
-        """Unknowns (N, n) from relative slips s/w of all coordinates, (N, n_s); below ``sharpness`` they stick."""
+        """Initial unknowns (N, n) from normalized slips s/w of all coordinates, (N, n_s); slow slips stick."""
         relative = slips[:, rubbing(model)]
         parts = [-np.clip(relative / sharpness, -1.0, 1.0), np.maximum(relative, 0.0)]
         return np.hstack(parts)[:, : self.unknowns(model)]
 
     def bounds(self, model: Model, settings: Settings, slips: Slips, multipliers: ca.SX) -> ca.SX:
-        """L = μ Σ|λ_i| + h c of every coordinate, 0 where there is no dry friction, (n_s,) [N s or N m s]."""
+        """Friction bound L = μ Σ|λ_i| + h c of each coordinate, 0 without dry friction, (n_s,) [N s or N m s]."""
         limits = ca.SX(len(model.freedoms), 1)
         for joint in (joint for joint in model.joints if joint.rubs):
             own, load = model.freedoms_of(joint), multipliers[model.rows_of(joint), 0]
-            bound = joint.bound(slips.position[own, 0], slips.before[own, 0], slips.efforts[own])
+            bound = bound_of(model, joint, slips.position, slips.before, slips.now, slips.efforts)
             borne = self._borne(settings, load)
             for i in (i for i, rubs in enumerate(joint.rubbing) if rubs):
                 limits[own.start + i] = bound.load[i] * ca.sum1(borne) + settings.step * bound.constant[i]
         return ca.densify(limits)
 
     def leans(self, model: Model, settings: Settings, slips: Slips, multipliers: ca.SX) -> ca.SX:
-        """K of every coordinate, structurally zero where friction is the same in both directions, (n_s,)."""
+        """Direction-dependent part K of each coordinate's bound, structurally zero for symmetric friction, (n_s,)."""
         borne = self._borne(settings, multipliers)
         return stacked(lean(joint, model, settings, slips, borne) for joint in model.joints)
 
@@ -314,7 +314,7 @@ class DryFriction:
         return ca.fabs(multipliers) if self.is_exact else smooth_absolute(multipliers, settings.impulse_width)
 
     def ratios(self, model: Model, settings: Settings, slips: Slips, unknowns: ca.SX) -> ca.SX:
-        """Z of every coordinate, 0 where there is no dry friction, (n_s,)."""
+        """Ratio Z of friction to its bound for each coordinate, 0 without dry friction, (n_s,)."""
         ratios = ca.SX(len(model.freedoms), 1)
         for i, j in enumerate(rubbing(model)):
             sides = [slip[j] for slip in slips.rubbing]
@@ -326,13 +326,13 @@ class DryFriction:
         return ca.densify(ratios)
 
     def impulses(self, model: Model, settings: Settings, slips: Slips, multipliers: ca.SX, unknowns: ca.SX) -> ca.SX:
-        """Z L − K of every coordinate, (n_s,) [N s or N m s], loaded by constraint impulses λ, (n_g,)."""
+        """Friction impulse Z L − K of each coordinate, (n_s,) [N s or N m s], for constraint impulses λ, (n_g,)."""
         free = self.ratios(model, settings, slips, unknowns) * self.bounds(model, settings, slips, multipliers)
         leans = self.leans(model, settings, slips, multipliers)
         return free - leans if leans.nnz() else free
 
     def along(self, model: Model, settings: Settings, slips: Slips, multipliers: ca.SX, unknowns: ca.SX) -> ca.SX:
-        """The ratio over the step and that at its end, L, s₊/w and K of every coordinate, (5 n_s,)."""
+        """Ratio over the step and at its end, L, s₊/w and K of each coordinate, (5 n_s,)."""
         over = end = self.ratios(model, settings, slips, unknowns)
         if not self.is_smooth:
             end = ca.SX(len(model.freedoms), 1)
@@ -345,7 +345,7 @@ class DryFriction:
     def factors(
         self, model: Model, settings: Settings, slips: Slips, unknowns: ca.SX, variables: dict[int, ca.SX]
     ) -> list[Factor]:
-        """The law as equality constraints or pairs between the slips and the unknowns of a step."""
+        """Friction law as equality constraints or pairs, between the slips and unknowns of a step."""
         which = rubbing(model)
         if self.is_smooth or not which:
             return []
@@ -366,18 +366,18 @@ class DryFriction:
 
 
 def rubbing(model: Model) -> list[int]:
-    """Which coordinates of the joints have dry friction."""
+    """Joint coordinates that have dry friction."""
     return [j for j, freedom in enumerate(model.freedoms) if freedom.rubs]
 
 
 def lean(joint: Joint, model: Model, settings: Settings, slips: Slips, borne: ca.SX) -> ca.SX:
-    """K of a joint's coordinates, structurally zero where friction is the same in both directions, (n,).
+    """Direction-dependent part K of the friction bound of a joint, structurally zero for symmetric friction, (n,).
 
     Args:
         borne: |λ| of all joints, (n_g,).
     """
-    own, still = model.freedoms_of(joint), ca.SX.zeros(len(joint.coordinates))
-    bound = joint.bound(slips.position[own, 0], slips.before[own, 0], slips.efforts[own])
+    still = ca.SX.zeros(len(joint.coordinates))
+    bound = bound_of(model, joint, slips.position, slips.before, slips.now, slips.efforts)
     if not bound.leans:
         return ca.SX(len(joint.coordinates), 1)
     of_load, of_time = (still if part is None else part for part in (bound.load_lean, bound.constant_lean))

@@ -58,14 +58,14 @@ _LINKING = "their rows link a step with the next, and this one is between three"
 
 @dataclass(frozen=True)
 class JointSpace(JointScheme["_JointStep"]):
-    """Joint coordinates at each step as unknowns."""
+    """Scheme with joint coordinates at each step as unknowns."""
 
     refuses: ClassVar[dict[str, str]] = {CONTACTS: _LINKING}
 
     def through(
         self, model: Model, settings: Settings, order: int, states: int
     ) -> tuple[dict[int, ca.SX], list[Motion]] | None:
-        """Of joints that do not turn in space: their coordinates are interpolated."""
+        """Interpolation of joint coordinates, for joints without rotations in space."""
         joints = JointCoordinates(model)
         if any(kind != "flat" for kind, _ in joints.manifold.parts):
             return None
@@ -77,7 +77,7 @@ class JointSpace(JointScheme["_JointStep"]):
         ]
 
     def factors(self, model: Model, settings: Settings) -> list[Factor]:
-        """The weighted residuals of each inner step, and those that close loops at every step."""
+        """Weighted residuals of each inner step, and loop constraints at every step."""
         step, estimated = self.step(model, settings), self.estimated
         joints, impulse = step.joints, step.impulse(self)
         factors = []
@@ -100,7 +100,7 @@ class JointSpace(JointScheme["_JointStep"]):
 
 @dataclass(frozen=True, eq=False)
 class Instant:
-    """Equations of motion at an instant of a tree, in its joint coordinates, with smooth dry friction."""
+    """Equations of motion of a tree at one instant, in joint coordinates, with smooth dry friction."""
 
     neighbours: tuple[ca.SX, ca.SX, ca.SX]
     """Positions x (ambient,) at three times, a step apart."""
@@ -115,7 +115,7 @@ class Instant:
 
 
 def instant(model: Model, settings: Settings) -> Instant:
-    """The equations of motion of a model without closed loops and constraints; those are an instant's if h is small."""
+    """Equations of motion at one instant, for a model without closed loops and constraints."""
     scheme = JointSpace()
     step = scheme.step(model, settings)
     before, here, after = scheme.three(model)
@@ -165,19 +165,19 @@ class _JointStep(JointStep):
         return ContactRows(self.model, self.settings, motion, self.schedule, self._unknown)
 
     def settled(self, expression: ca.SX) -> ca.SX:
-        """In the unknowns at three steps; λ of contacts that do not hold are nothing by rows of their own."""
+        """Expression in the unknowns at three steps; own equations set λ of open contacts to zero."""
         written = super().settled(expression)
         settled: ca.SX = ca.substitute(written, self.schedule.data, self.schedule.throughout)
         return settled
 
     @property
     def closed(self) -> dict[Joint | Constraint, ca.SX]:
-        """But for contacts, which have rows of their own."""
+        """Loop constraints except contacts, which have their own equations."""
         return {thing: rows for thing, rows in super().closed.items() if thing not in self.model.holding.contacts}
 
     @cached_property
     def closing(self) -> tuple[dict[Joint | Constraint, ca.SX], ca.SX]:
-        """λ of what closes, and what they do to the bodies with the friction of impacts, (6 n_b,)."""
+        """Multipliers λ of loop constraints, and their impulses on bodies with the friction of impacts, (6 n_b,)."""
         given, bodies = super().closing
         model, v = self.model.original or self.model, ca.SX.sym("v", self.motion.v.numel())
         for impact in (impact for impact in self.impacts if impact.rubs):
@@ -193,7 +193,7 @@ class _JointStep(JointStep):
 
 @dataclass(frozen=True)
 class PoseSpace(PositionScheme["_PoseStep"]):
-    """Poses of all bodies at each step as unknowns."""
+    """Scheme with poses of all bodies at each step as unknowns."""
 
     refuses: ClassVar[dict[str, str]] = {CONTACTS: _LINKING, SWITCHED: NEEDS_JOINTS}
     law: DryFriction = DryFriction()
@@ -203,7 +203,7 @@ class PoseSpace(PositionScheme["_PoseStep"]):
         return self.closing_unknowns(model)
 
     def factors(self, model: Model, settings: Settings) -> list[Factor]:
-        """The weighted residuals of each inner step, and g(q_k) = 0 at every step."""
+        """Weighted residuals of each inner step, and constraints g(q_k) = 0 at every step."""
         step = self.step(model, settings)
         factors = [step.impulse(self)]
         if model.rows:
@@ -256,7 +256,7 @@ _INSTANT = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class JointSystem(System, metaclass=Checked):
-    """Positions of the joints, then poses of free bodies: as many rates as degrees of freedom, and no constraints.
+    """Mechanism in joint positions and poses of free bodies, with one rate per degree of freedom and no constraints.
 
     Dry friction is the smooth one: tanh(s/w) of the rate s.
 
@@ -315,7 +315,7 @@ class JointSystem(System, metaclass=Checked):
         return self._at(q, None, None)[0]
 
     def force(self, q: ca.SX, v: ca.SX, u: ca.SX) -> ca.SX:
-        """Loads, motors, friction, weight, and velocity products, (n,)."""
+        """Generalized force of loads, motors, friction, weight, and velocity products, (n,)."""
         return self._at(q, v, u)[1]
 
     def constraint(self, q: ca.SX) -> ca.SX:

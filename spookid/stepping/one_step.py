@@ -56,7 +56,7 @@ T = TypeVar("T", bound="OneStep")
 
 @dataclass(frozen=True, eq=False)
 class Impulse:
-    """Residual of the impulses of a step."""
+    """Impulse residual of a step, as a kind of equation."""
 
     rows: ca.SX
     """(6 n_b,)."""
@@ -68,7 +68,7 @@ class Impulse:
 
 @dataclass(frozen=True, eq=False)
 class Equations:
-    """The equations of a step. ``OneStep`` has an example."""
+    """Equations of a step in a user-defined stepper; ``OneStep`` has an example."""
 
     impulse: Impulse
     """As ``Step.impulse`` gives it."""
@@ -78,7 +78,7 @@ class Equations:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """The symbols of one step, and what its equations are made of."""
+    """Symbols of one step, and functions to build its equations."""
 
     model: Model
     settings: Settings
@@ -107,37 +107,37 @@ class Step:
         return self.settings.step
 
     def plus(self, q: ca.SX, moved: ca.SX) -> ca.SX:
-        """Poses q ⊞ moved, by the exponential."""
+        """Poses q ⊞ moved, by the exponential map."""
         return self.model.configuration.retract(q, moved)
 
     def minus(self, q_1: ca.SX, q_0: ca.SX) -> ca.SX:
-        """What moves poses q_0 to q_1, (6 n_b,), by the logarithm."""
+        """Displacement from poses q_0 to q_1, (6 n_b,), by the logarithm."""
         return self.model.configuration.difference(q_1, q_0)
 
     @property
     def velocity_rows(self) -> ca.SX:
-        """A v − γ of constraints on velocities at the middle of the step, which follow the equations of the stepper."""
+        """Residual A v − γ of velocity constraints at the middle of the step, appended to the stepper's equations."""
         passage = Passage.between(self.model.configuration, self.q, self.q_next, self.h)
         return self.model.holding.over_step(passage, self.u)
 
     def violation(self, q: ca.SX) -> ca.SX:
-        """g(q) of the constraints on positions, (n_p,)."""
+        """Position constraints g(q), (n_p,)."""
         return self.model.violation(q)
 
     @property
     def compliances(self) -> ca.SX:
-        """ε of each constraint equation, (n_g,)."""
+        """Compliance ε of each constraint equation, (n_g,)."""
         return stacked(joint.compliances() for joint in self.model.joints)
 
     @cached_property
     def contacts(self) -> ContactStep:
-        """Forces of contacts, normal and frictional, at the poses at the beginning."""
+        """Normal and friction forces of contacts, at the poses at the beginning of the step."""
         form = self.friction.form if self.friction else "exact"
         ends = self.q, self.v, self.q_next, self.v_next
         return ContactStep(self.model, self.settings, form, *ends, self.touching)
 
     def impulse(self, q: ca.SX, v: ca.SX) -> Impulse:
-        """M (v₊ − v) − Gᵀλ − Ḡᵀτ − h (f + f_g), all but v₊ − v at the poses q and velocities v."""
+        """Impulse residual M (v₊ − v) − Gᵀλ − Ḡᵀτ − h (f + f_g); all but v₊ − v at poses q and velocities v."""
         at = self.model.mechanics(q)
         now, before, end = (at.slip @ velocity for velocity in (v, self.v, self.v_next))
         efforts = gear_efforts(self.model, q, at.displacement, now, self.u, self.settings.slip_width)
@@ -154,7 +154,7 @@ class Step:
 
 
 class OneStep(StateScheme["_Rows"], Stepper):
-    """Base class of user-defined steppers: give ``name``, ``order`` and ``equations``.
+    """Base class of user-defined steppers: define ``name``, ``order`` and ``equations``.
 
     The implicit midpoint rule:
 
@@ -179,10 +179,10 @@ class OneStep(StateScheme["_Rows"], Stepper):
 
     @abstractmethod
     def equations(self, step: Step) -> Equations:
-        """Rows of a step, which may contain all of its symbols."""
+        """Equations of a step, which may contain all symbols of ``step``."""
 
     def fitting(self: T, model: Model, law: DryFriction, dynamics: Dynamics) -> T:
-        """The same with a form of dry friction, and of noise."""
+        """Same stepper with a form of dry friction and of noise."""
         refuse_joint_coordinates(model)
         other = copy(self)
         for name, value in (("law", law), ("dynamics", dynamics)):
@@ -194,7 +194,7 @@ class OneStep(StateScheme["_Rows"], Stepper):
         return compliant(model) if self.rigid else []
 
     def reactions(self, model: Model) -> int:
-        """Reactions of the step before: λ, and random impulses in loops if they are estimated."""
+        """Reactions of the preceding step: λ, and random impulses in loops if they are estimated."""
         return model.rows + self._random(model)
 
     def _random(self, model: Model) -> int:
@@ -213,7 +213,7 @@ class OneStep(StateScheme["_Rows"], Stepper):
         return self.symbols(model, settings)  # a class of yours may have fields that are no keys
 
     def factors(self, model: Model, settings: Settings) -> list[Factor]:
-        """Rows of the first state, equality constraints, and the random ones."""
+        """Factors of the first state, equality constraints, and random impulses."""
         step, none = self.step(model, settings), ca.SX.sym("none", 0)
         (held, fast), variables, loads = self._labels(model), step.variables, step.split.loads
         labels = tuple(f"v {label}" for label in row_labels(model, "moved")) + held
@@ -249,7 +249,7 @@ class OneStep(StateScheme["_Rows"], Stepper):
         return Factor(*given, (*names, *labels), first_only=True, kind=Kind.HARD)
 
     def symbols_of(self, model: Model, settings: Settings) -> tuple[ca.SX, ca.SX, Step]:
-        """The unknowns at both ends of a step, and the step."""
+        """Unknowns at both ends of a step, and the step's symbols."""
         size, n, m = self.manifold(model).ambient, model.configuration.ambient, model.state.ambient
         x, x_next, u = ca.SX.sym("x", size), ca.SX.sym("x_next", size), ca.SX.sym("u", len(model.inputs))
         multipliers, random = x_next[m : m + model.rows], ca.SX(0, 1)
@@ -263,20 +263,20 @@ class OneStep(StateScheme["_Rows"], Stepper):
         return x, x_next, Step(model, settings, *ends, multipliers, u, random, self.law, extra, touching)
 
     def written(self, step: Step) -> Equations:
-        """The equations, as many as they must be."""
+        """Equations of a step, with a check of their number."""
         wanted = step.v.numel() + step.multipliers.numel() - step.model.holding.on_velocities
         with evaluating(f"Stepper {self.name!r}: equations"):
             written = self.equations(step)
             _ = written.hard.numel(), written.impulse.rows.numel()  # it may have returned something else
         if written.hard.numel() != wanted:
             raise ProblemError(
-                f"Stepper {self.name!r} has {written.hard.numel()} equality constraints; it needs "
-                f"{step.v.numel()} that move the poses and one for each of {wanted - step.v.numel()} multipliers"
+                f"Stepper {self.name!r} has {written.hard.numel()} equality constraints per step; required are "
+                f"{step.v.numel()} for the poses and one for each of {wanted - step.v.numel()} multipliers"
             )
         return written
 
     def forward(self, model: Model, settings: Settings, random: bool = False, exact: bool = False) -> ForwardStep:
-        """The step as equations in (w, v₊, λ) with q₊ = q ⊞ h w; reactions act at q and push as rigid joints do."""
+        """Step as equations in (w, v₊, λ) with q₊ = q ⊞ h w; reactions act at q as with rigid joints."""
         n, t = model.configuration.ambient, model.configuration.tangent
         x, u = ca.SX.sym("x", model.state.ambient), ca.SX.sym("u", len(model.inputs))
         w, v_next, multipliers = ca.SX.sym("w", t), ca.SX.sym("v_next", t), ca.SX.sym("lambda", model.rows)
@@ -323,7 +323,7 @@ class _Rows(StepRows):
 
     @cached_property
     def split(self) -> Transmitted:
-        """What the joints of the tree would have to transmit besides λ, and what is along their coordinates."""
+        """Impulses that the tree's joints must transmit besides λ, and the impulses along their coordinates."""
         return self.joints.balanced(self.written.impulse.at, self.written.impulse.rows)
 
     @property

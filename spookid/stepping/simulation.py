@@ -34,7 +34,7 @@ _dgesv = lapack.dgesv
 
 
 class StepFailedError(ArithmeticError):
-    """A step has no solution that Newton's method finds; ``states`` holds the motion up to it.
+    """Error for a step for which Newton's method finds no solution; ``states`` is the motion so far.
 
     >>> try:
     ...     made = problem.simulate({"J": 0.02}, 1.0, {"hinge": 0.5})
@@ -47,7 +47,7 @@ class StepFailedError(ArithmeticError):
     """
 
     def __init__(self, step: int, residual: float, states: Array, why: str = "", place: str = "") -> None:
-        said = why or f"the residual of the step equations remains {residual:.3g} N s"
+        said = why or f"the residual of its equations remains at {residual:.3g} N s"
         super().__init__(f"step {step}{place} was not solved: {said}")
         self.step, self.residual, self.states, self.why = step, residual, states, why
 
@@ -61,7 +61,7 @@ class _Evaluation(NamedTuple):
 
 
 class BoundStep(ABC):
-    """What advances a state by one step, by expressions in buffers that are bound once.
+    """Function that advances the state by one step, with preallocated buffers.
 
     Args:
         step: the equations.
@@ -89,21 +89,21 @@ class BoundStep(ABC):
         self._guessed = step.guess.numel()
 
     def guess(self, x: Array) -> Array:
-        """Unknowns to start from at the state ``x``."""
+        """Initial unknowns at the state ``x``."""
         return np.asarray(self._guess([contiguous(x)[None]], [], np.empty((1, 1, self._guessed)))[0, 0])
 
     @abstractmethod
     def step(self, x: Array, u: Array, unknowns: Array) -> tuple[Array, Array]:
-        """Next state and its unknowns from an initial value of them; raises ArithmeticError with the residual left."""
+        """Next state and unknowns from initial unknowns; raises ArithmeticError with the remaining residual."""
 
     def fault(self) -> str:
-        """What is not finite where the last step ended, and why; empty if all is."""
+        """Quantity that is not finite where the last step ended, and the reason; empty if all are."""
         whole = ca.vertcat(*map(ca.vec, self._written))
         return first_cause(whole, self._symbols, [*self._inputs, self._constants], self._named)
 
 
 class NewtonStepper(BoundStep):
-    """Solves one step at a time.
+    """Solver of single steps by Newton's method.
 
     Args:
         step: the equations.
@@ -120,11 +120,11 @@ class NewtonStepper(BoundStep):
             self._routine = newton_routine(self._run, self._inputs[2], values, self._velocities, limits)
 
     def with_constants(self, values: Array) -> None:
-        """Continue with other numbers for the symbols, in the same order."""
+        """Continue with other numbers for the constants, in the same order."""
         self._constants[:] = values
 
     def step(self, x: Array, u: Array, unknowns: Array) -> tuple[Array, Array]:
-        """Next state and the unknowns that belong to it, from an initial value of the unknowns.
+        """Next state and the unknowns of the step, from initial unknowns.
 
         Raises:
             ArithmeticError: if Newton's method does not get there; its argument is the residual left.
@@ -188,7 +188,7 @@ class NewtonStepper(BoundStep):
 
 
 def small(change: Array, unknowns: Array, n: int) -> bool:
-    """True if a change is at the rounding of positions in the n velocities, and at a harmless size in impulses."""
+    """True if a change is at the rounding level of positions in the n velocities, and small in impulses."""
     speed, impulse = (np.abs(part).max(initial=0.0) for part in (unknowns[:n], unknowns[n:]))
     steady = np.abs(change[:n]).max(initial=0.0) <= _TOLERANCE * (0.1 + speed)
     return bool(steady and np.abs(change[n:]).max(initial=0.0) <= 100 * _TOLERANCE * (1e-3 + impulse))
@@ -197,7 +197,7 @@ def small(change: Array, unknowns: Array, n: int) -> bool:
 def bound(
     function: ca.Function, inputs: Iterable[Array], outputs: Iterable[Array]
 ) -> tuple[Callable[[], None], ca.FunctionBuffer]:
-    """A call of ``function`` on these very buffers, and what has to be kept for as long as it."""
+    """Call of ``function`` on given buffers, and objects that must be kept as long as the call."""
     buffer, run = function.buffer()
     for take, arrays in ((buffer.set_arg, inputs), (buffer.set_res, outputs)):
         for i, array in enumerate(arrays):
@@ -207,7 +207,7 @@ def bound(
 
 
 def march(stepper: BoundStep, start: Array, inputs: Array, progress: Progress | None = None) -> Array:
-    """States (N, ambient) from ``start`` (ambient,) with the inputs of each step, (N − 1, n_u).
+    """Simulate states (N, ambient) from ``start`` (ambient,) with the inputs of each step, (N − 1, n_u).
 
     Raises:
         StepFailedError: naming the step that was not solved.
@@ -225,7 +225,7 @@ def march(stepper: BoundStep, start: Array, inputs: Array, progress: Progress | 
 def marched(
     stepper: BoundStep, start: Array, steps: int, after: Callable[[int, Array], Array], progress: Progress | None
 ) -> Array:
-    """The same of the state after step k from that before."""
+    """Advance the state by one step after step k."""
     states = np.empty((steps + 1, len(start)))
     states[0] = start
     for k in progress(range(steps)) if progress is not None else range(steps):
@@ -241,7 +241,7 @@ _LOOSE = 1e-6
 
 
 def has_redundant_rows(matrix: Array, velocities: int) -> bool:
-    """True if impulses are undetermined in equations (n, n) whose first unknowns are the velocities.
+    """True if equations (n, n), whose first unknowns are velocities, do not determine impulses.
 
     Raises:
         ArithmeticError: if a velocity is, as that of a body without inertia, or anything is not finite.

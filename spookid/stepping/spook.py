@@ -113,7 +113,7 @@ class Spook(StateScheme["SpookStep"], Stepper):
         return replace(self, law=law, dynamics=dynamics)
 
     def conditioned(self, model: Model, step: float, values: Values) -> Spook:
-        """Multipliers as unknowns where normal equations have no digits for masses beside eliminated compliances.
+        """Return a stepper with multipliers as unknowns if eliminating them makes equations ill-conditioned.
 
         In them stand M² and (GᵀΣ⁻¹G)². So 1/Σ may exceed (G M⁻¹ Gᵀ)⁻¹ by one over the root of a number's precision.
         """
@@ -128,7 +128,7 @@ class Spook(StateScheme["SpookStep"], Stepper):
 
     @property
     def leader(self) -> Stepper:
-        """Stepper for initial fits, with rigid joints, because compliant ones converge less easily."""
+        """Stepper for preliminary fits, with rigid joints, because fits with compliant joints converge less easily."""
         return Variational()
 
     def check_model(self, model: Model) -> None:
@@ -159,8 +159,8 @@ class Spook(StateScheme["SpookStep"], Stepper):
         return Window({0: x, 1: after}, Motion(x[:n], x[n:m], (after[n:m] - x[n:m]) / settings.step))
 
     def doubled(self, model: Model, unknowns: Array, step: float) -> Array | None:
-        """States of double steps, with velocities over two steps; None with unknown multipliers or contacts, which
-        belong to single steps."""
+        """States for steps of double length; None with unknown multipliers or contacts, which belong to single
+        steps."""
         if self.reactions(model) or model.contacts:
             return None
         q = np.ascontiguousarray(unknowns[:, : model.configuration.ambient])
@@ -169,14 +169,14 @@ class Spook(StateScheme["SpookStep"], Stepper):
         return np.hstack([q, np.vstack([3 * v[:1] - 2 * v[1:2], 2 * v[:1] - v[1:2], v])])
 
     def inputs(self, held: Array, mean: Array, late: Array) -> Array:
-        """Inputs of each step, (N − 1, n_u): held values with a given weight, otherwise means over the step."""
+        """Inputs of each step, (N − 1, n_u): held values for a given weight, otherwise means over the step."""
         return held[:-1] if self.weighted else mean
 
     def symbols(self, model: Model, settings: Settings) -> SpookStep:
         return SpookStep(model, settings, self)
 
     def factors(self, model: Model, settings: Settings) -> list[Factor]:
-        """The weighted residuals of a step, its equality constraints, and those of the first state."""
+        """Weighted residuals of a step, equality constraints of a step, and factors of the first state."""
         step = self.step(model, settings)
         if not self.weighted:
             first = [step.first()] if model.rows else []
@@ -189,7 +189,7 @@ class Spook(StateScheme["SpookStep"], Stepper):
         return factors + step.law_factors()
 
     def forward(self, model: Model, settings: Settings, random: bool = False, exact: bool = False) -> ForwardStep:
-        """The step as equations in (v₊, λ), for any compliance including zero (2.18; with reactions 2.26)."""
+        """Step as equations in (v₊, λ), for any compliance including zero (2.18; with reactions 2.26)."""
         step = SpookStep(model, settings, Spook(), forward=True)
         impulses, laws = random_symbol(model, random), None
         v_next = ca.SX.sym("v_next", model.configuration.tangent)
@@ -221,7 +221,7 @@ class Spook(StateScheme["SpookStep"], Stepper):
 
 
 class SpookStep(VirtualWork):
-    """Symbols and equations of one step from x with inputs u; ``w`` is v₊ or (q₊ ⊟ q)/h."""
+    """Symbols and equations of one step from state x with inputs u; ``w`` is v₊ or (q₊ ⊟ q)/h."""
 
     def __init__(self, model: Model, settings: Settings, scheme: Spook, forward: bool = False) -> None:
         self.model, self.settings, self.law = model, settings, scheme.law
@@ -263,7 +263,7 @@ class SpookStep(VirtualWork):
 
     @property
     def speed_data(self) -> ca.SX:
-        """Data of factors that have inputs only for γ."""
+        """Data of factors that use inputs only through γ."""
         return self.model.holding.speed_data(self.u)
 
     @property
@@ -287,25 +287,25 @@ class SpookStep(VirtualWork):
         return self.sigma * multipliers + self.at.constraint @ w - self.target
 
     def slips_to(self, w: ca.SX) -> Slips:
-        """Slip rates of a step to ``w``."""
+        """Slip rates of the joints over a step to ``w``."""
         now = self.at.slip @ w
         place, width = self.at.displacement, self.settings.slip_width
         efforts = gear_efforts(self.model, self.q, place, now, self.u, width)
         return Slips(now, now, self.slip_before, now - self.slip_before, (now,), place, efforts)
 
     def lacking(self, w: ca.SX, multipliers: ca.SX) -> ca.SX:
-        """Impulse residual M (w − v) − Gᵀλ − Ḡᵀτ − h (f + f_g), (6 n_b,): external impulse of a step to ``w`` besides
-        contacts (3.7, 3.8)."""
+        """Impulse residual M (w − v) − Gᵀλ − Ḡᵀτ − h (f + f_g), (6 n_b,): the unmodelled impulse of a step to ``w``,
+        and the impulse of contacts (3.7, 3.8)."""
         friction = self.law.impulses(self.model, self.settings, self.slips_to(w), multipliers, self.extra)
         return self.balance(w, multipliers, friction) - self._pushed
 
     def balance(self, w: ca.SX, multipliers: ca.SX, friction: ca.SX) -> ca.SX:
-        """Impulse residual with given impulses of dry friction along the joint coordinates, (n_s,)."""
+        """Impulse residual along the joint coordinates for given impulses of dry friction, (n_s,)."""
         along = along_coordinates(self.model, self.settings, self.slips_to(w), friction, self.u)
         return self.momentum(w) - self.at.constraint.T @ multipliers - self.at.slip.T @ along
 
     def momentum(self, w: ca.SX) -> ca.SX:
-        """Momentum change without constraints, M (w − v) − h (f + f_g), (6 n_b,)."""
+        """Change of momentum in a step without constraint impulses, M (w − v) − h (f + f_g), (6 n_b,)."""
         force = self.at.force + self.at.gyroscopic(self.v) + self.model.pushed(self.q, w, self.u)
         return self.at.mass @ (w - self.v) - self.settings.step * force
 

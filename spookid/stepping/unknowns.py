@@ -41,7 +41,7 @@ J = TypeVar("J", bound="JointStep", covariant=True)
 
 
 class PositionScheme(Scheme[W]):
-    """A scheme of positions alone, by default the poses of all bodies."""
+    """Scheme with positions only as unknowns, by default poses of all bodies."""
 
     order = 2
 
@@ -55,7 +55,7 @@ class PositionScheme(Scheme[W]):
         return Motion(self.configuration(model, x), s, a)
 
     def window(self, model: Model, settings: Settings, order: int) -> Window:
-        """Rates are means of both sides, accelerations their difference, over three steps."""
+        """State at the middle of three steps: rates are means of both sides, accelerations their difference over h."""
         x, motion = self.three(model), self.motion(model)
         if order == 0:
             still = ca.SX(motion.tangent, 1)
@@ -64,8 +64,7 @@ class PositionScheme(Scheme[W]):
         return Window(dict(enumerate(x)), self.moving(model, x[1], *moved, order))
 
     def first_window(self, model: Model, settings: Settings, order: int) -> Window | None:
-        """The rate at the first step is that of a parabola through three, as in the states of results; no
-        accelerations."""
+        """State at the first step: the rate of a parabola through three positions; no accelerations."""
         if order != 1:
             return None if order else self.window(model, settings, 0)
         x, motion = self.three(model), self.motion(model)
@@ -73,30 +72,30 @@ class PositionScheme(Scheme[W]):
         return Window(dict(enumerate(x)), self.moving(model, x[0], (3 * near - far) / 2, ca.SX(motion.tangent, 1), 1))
 
     def three(self, model: Model) -> list[ca.SX]:
-        """Symbols of the unknowns at three steps."""
+        """Symbols of the unknowns at three consecutive steps."""
         return [ca.SX.sym(name, self.manifold(model).ambient) for name in ("x_before", "x", "x_after")]
 
     def states(self, model: Model, poses: Array, unknowns: Array, step: float) -> Array:
-        """v_k is the mean of both sides, extrapolated at the ends."""
+        """States with v_k as mean of both sides, extrapolated at the ends."""
         return np.hstack([poses, central(poses, step)])
 
     def doubled(self, model: Model, unknowns: Array, step: float) -> Array | None:
-        """The unknowns as they are, but for reactions, which solvers fit at every point."""
+        """Unknowns unchanged, except for reactions, which solvers adapt at every point."""
         return unknowns
 
     def inputs(self, held: Array, mean: Array, late: Array) -> Array:
-        """Weighted by a hat over [t_{k−1}, t_{k+1}] at each inner step, (N − 2, n_u)."""
+        """Inputs weighted by a hat function over [t_{k−1}, t_{k+1}] at each inner step, (N − 2, n_u)."""
         return hats(mean, late)[1:]
 
 
 class StateScheme(Scheme[W]):
-    """A scheme of poses and velocities of all bodies."""
+    """Scheme with poses and velocities of all bodies as unknowns."""
 
     def motion(self, model: Model) -> Manifold:
         return model.state
 
     def window(self, model: Model, settings: Settings, order: int) -> Window:
-        """Velocities are unknowns; accelerations are their differences."""
+        """State whose velocities are unknowns and whose accelerations are their differences."""
         n, m, h = model.configuration.ambient, model.state.ambient, settings.step
         before, x, after = (ca.SX.sym(name, self.manifold(model).ambient) for name in ("x_before", "x", "x_after"))
         if order < 2:
@@ -108,18 +107,18 @@ class StateScheme(Scheme[W]):
 
 
 def sides(motion: Manifold, x: Sequence[ca.SX], step: ca.SX) -> tuple[ca.SX, ca.SX]:
-    """Rates on both sides of the middle of three steps, (n,) each, whose unknowns x begin with places in ``motion``."""
+    """Rates before and after the middle of three steps, (n,) each; their unknowns x begin at ``motion``."""
     before, after = (motion.difference(b, a) / step for a, b in pairwise([one[: motion.ambient] for one in x]))
     return before, after
 
 
 def middle(before: ca.SX, after: ca.SX, step: ca.SX) -> tuple[ca.SX, ca.SX]:
-    """Rates and accelerations from the rates on both sides."""
+    """Rates and accelerations at the middle step, from the rates on both sides."""
     return (before + after) / 2, (after - before) / step
 
 
 def hats(mean: Array, late: Array) -> Array:
-    """Means weighted by a hat over [t_{k−1}, t_{k+1}], over the half that there is at the first step, (N − 1, n_u).
+    """Means weighted by a hat function over [t_{k−1}, t_{k+1}], at the first step over its half, (N − 1, n_u).
 
     Args:
         mean, late: means over each step, and means with a weight that rises from 0 to 1 over it, (N − 1, n_u).
@@ -128,7 +127,7 @@ def hats(mean: Array, late: Array) -> Array:
 
 
 class VirtualWork(StepRows):
-    """The rows of one step around t_k; a subclass says what motion and loads give and take."""
+    """Equations of one step around t_k by virtual work; subclasses define motion and loads."""
 
     loads: ca.SX
     """λ of what closes, as unknowns."""
@@ -136,19 +135,19 @@ class VirtualWork(StepRows):
     """Poses of all bodies, (7 n_b,)."""
 
     def carried(self, impulse: ca.SX) -> Transmitted:
-        """What the joints of the tree transmit of an impulse of all bodies, (6 n_b,)."""
+        """Part of an impulse on all bodies that the tree's joints transmit, (6 n_b,)."""
         raise NotImplementedError
 
     def needed(self) -> ca.SX:
-        """M (v₊ − v) − h (f + f_g), (6 n_b,)."""
+        """Impulse M (v₊ − v) − h (f + f_g) that the motion needs, (6 n_b,)."""
         raise NotImplementedError
 
     def transmitted(self, along: ca.SX) -> Transmitted:
-        """What the joints of the tree transmit, with impulses along the coordinates of all joints."""
+        """Impulses that the tree's joints transmit, for given impulses along all joint coordinates."""
         return self.carried(self.needed() - self.cut(along))
 
     def net(self, along: ca.SX) -> ca.SX:
-        """What the motion takes along unit rates, less loads on bodies and what closes, (n,)."""
+        """Impulse that the motion needs along unit rates, minus loads on bodies and loop constraints, (n,)."""
         return self.transmitted(along).along
 
     @property
@@ -163,7 +162,7 @@ class VirtualWork(StepRows):
 
     @cached_property
     def closing(self) -> tuple[dict[Joint | Constraint, ca.SX], ca.SX]:
-        """λ of what closes, and what they do to the bodies, (6 n_b,)."""
+        """Multipliers λ of loop constraints, and their impulses on the bodies, (6 n_b,)."""
         if not self.joints.closing:
             return {}, ca.SX(self.model.configuration.tangent, 1)
         return self.joints.closed_by(self.loads, self.at)
@@ -186,7 +185,7 @@ class VirtualWork(StepRows):
         return self.net(along) - self.joints.of_tree(along)
 
     def cut(self, along: ca.SX) -> ca.SX:
-        """What joints that close loops do to the bodies, (6 n_b,)."""
+        """Impulses of joints that close loops on the bodies, (6 n_b,)."""
         given, joints = self.closing[1], self.joints.cut
         sizes = [len(joint.coordinates) for joint in joints]
         random = self.random if self.random.numel() else ca.SX.zeros(sum(sizes))
@@ -202,7 +201,7 @@ class VirtualWork(StepRows):
 
 @dataclass(frozen=True)
 class JointScheme(PositionScheme[J]):
-    """Unknowns of a step begin with the coordinates of the joints."""
+    """Scheme whose unknowns begin with the joint coordinates."""
 
     coordinates: ClassVar[Literal["joint", "maximal"]] = "joint"
     law: DryFriction = DryFriction()
@@ -230,7 +229,7 @@ class JointScheme(PositionScheme[J]):
         return np.hstack([tree, np.zeros((len(states), self.reactions(model))), friction])
 
     def closed(self, step: JointStep) -> list[Factor]:
-        """Rows of joints that close loops and of constraints on positions, hard at every step: none or one."""
+        """Factor of loop joints and position constraints, hard at every step: none or one."""
         rows = step.closed
         if not rows:
             return []
@@ -241,7 +240,7 @@ class JointScheme(PositionScheme[J]):
 
 
 class JointStep(VirtualWork):
-    """The symbols of one step around t_k.
+    """Symbols of one step around t_k in joint coordinates.
 
     Args:
         at: which of these steps has its private unknowns.
@@ -295,12 +294,12 @@ class JointStep(VirtualWork):
         return Slips.between(now, sides, change, place, efforts)
 
     def law_factors(self) -> list[Factor]:
-        """In the unknowns at the steps."""
+        """Factors of the laws, in the unknowns at the steps."""
         return [factor.substituted(self.symbols, self.values) for factor in super().law_factors()]
 
     @property
     def closed(self) -> dict[Joint | Constraint, ca.SX]:
-        """g of each joint that closes a loop and of each constraint on positions."""
+        """Residual g of each loop joint and each position constraint."""
         q, model = self.motion.q, self.model
         own = {joint: self.motion.positions[model.freedoms_of(joint), 0] for joint in model.joints}
         rows: dict[Joint | Constraint, ca.SX] = {joint: model.joint(joint, q).violation for joint in self.joints.cut}

@@ -71,8 +71,7 @@ from spookid.transcription.factor import Factor, Group, Kind
 
 @dataclass(frozen=True)
 class Variational(Stepper):
-    """Variational time stepper of second order with rigid joints; positions and multipliers are unknowns. The
-    default.
+    """Variational time stepper of second order, with rigid joints; positions and multipliers are unknowns. The default.
 
     >>> exact = problem.with_(stepper=Variational())
     """
@@ -82,8 +81,8 @@ class Variational(Stepper):
     staggered: ClassVar[bool] = True
 
     def fitting(self, model: Model, law: DryFriction, dynamics: Dynamics) -> PositionScheme[VirtualWork]:
-        """The stepper in the coordinates of a fit: joint coordinates, or poses of all bodies if requested, and for
-        loops with a given weight. Joint rates are unknowns, too, with velocity constraints or contacts.
+        """The stepper in the coordinates of a fit: joint coordinates, or poses of all bodies if requested or for loops
+        with a given weight. With velocity constraints or contacts, joint rates are unknowns, too.
 
         Raises:
             ProblemError: for poses where contacts, or constraints on velocities, are.
@@ -107,7 +106,7 @@ class Variational(Stepper):
         return compliant(model)
 
     def forward(self, model: Model, settings: Settings, random: bool = False, exact: bool = False) -> ForwardStep:
-        """The step as equations in (v₊, λ) from x = (q, v), with v of the preceding interval.
+        """Step as equations in (v₊, λ) from x = (q, v), where v belongs to the preceding interval.
 
         The signals are followed by the share of the interval (1, and ½ in the first step), by their means over the step
         if constraints take any, by 1 for each contact that holds and 0 for others, and by random impulses, if any.
@@ -156,7 +155,7 @@ class Variational(Stepper):
         )
 
     def forward_inputs(self, held: Array, mean: Array, late: Array) -> Array:
-        """Inputs of the forward steps, (N − 1, n_u + 1), weighted by a hat function over [t_{k−1}, t_{k+1}].
+        """Inputs of steps of a simulation, (N − 1, n_u + 1), weighted by a hat function over [t_{k−1}, t_{k+1}].
 
         Args:
             mean, late: means over each step, and means with a weight that rises from 0 to 1 over it, (N − 1, n_u).
@@ -167,7 +166,7 @@ class Variational(Stepper):
         return np.hstack([means, share])
 
     def recorded(self, model: Model, marched: Array, step: float) -> Array:
-        """States at t_k from those of the simulation, whose velocities belong to the preceding interval."""
+        """States at t_k, computed from simulated states whose velocities belong to the preceding interval."""
         if len(marched) < 3:
             return marched
         states = marched.copy()
@@ -179,7 +178,7 @@ class Variational(Stepper):
 
 @dataclass(frozen=True)
 class Leapfrog(JointScheme["_Step"]):
-    """Unknowns of a step: joint coordinates and the rates of the preceding interval."""
+    """Unknowns of a leapfrog step: joint coordinates, and rates of the preceding interval."""
 
     refuses: ClassVar[dict[str, str]] = {
         SWITCHED: NEEDS_JOINTS,
@@ -192,7 +191,7 @@ class Leapfrog(JointScheme["_Step"]):
         return Manifold((*space.parts, ("flat", space.tangent))).joined
 
     def window(self, model: Model, settings: Settings, order: int) -> Window:
-        """Window of a step: rates at t_k are means of both intervals, accelerations their difference."""
+        """Window of a step: rates at t_k are means of both intervals, and accelerations their difference over h."""
         x, after = (ca.SX.sym(name, self.manifold(model).ambient) for name in ("x", "x_after"))
         if order == 0:
             still = ca.SX(super().motion(model).tangent, 1)
@@ -206,7 +205,7 @@ class Leapfrog(JointScheme["_Step"]):
     def around(
         self, model: Model, settings: Settings, order: int
     ) -> tuple[dict[int, ca.SX], tuple[Motion, Motion, Motion]]:
-        """Motion around t_k: the preceding rates lead back to t_{k−1}; the acceleration is that at t_k."""
+        """Motion around t_k: the preceding rates lead back to t_{k−1}, and the acceleration belongs to t_k."""
         h, space = settings.step, super().motion(model)
         x, after = (ca.SX.sym(name, self.manifold(model).ambient) for name in ("x", "x_after"))
         sides = self._rates(model, x), self._rates(model, after)
@@ -222,13 +221,13 @@ class Leapfrog(JointScheme["_Step"]):
         return x[n : motion.ambient]
 
     def start(self, model: Model, states: Array, displacements: Array, friction: Array, step: float) -> Array:
-        """Initial unknowns: joint coordinates, their differences, and zero multipliers."""
+        """Initial unknowns: joint coordinates, their difference quotients, and zero multipliers."""
         space = super().motion(model)
         x, rest = np.hsplit(super().start(model, states, displacements, friction, step), [space.ambient])
         return np.hstack([x, _differences(space, x, step), rest])
 
     def doubled(self, model: Model, unknowns: Array, step: float) -> Array | None:
-        """States of double steps, with rates over two steps; None with contacts, which belong to single steps."""
+        """States for steps of double length; None with contacts, which belong to single steps."""
         if model.contacts:
             return None
         space, twice = super().motion(model), unknowns.copy()
@@ -238,11 +237,11 @@ class Leapfrog(JointScheme["_Step"]):
         return twice
 
     def inputs(self, held: Array, mean: Array, late: Array) -> Array:
-        """Inputs of each step, weighted by a hat function over [t_{k−1}, t_{k+1}], (N − 1, n_u)."""
+        """Inputs of each step, (N − 1, n_u), weighted by a hat function over [t_{k−1}, t_{k+1}]."""
         return hats(mean, late)
 
     def factors(self, model: Model, settings: Settings) -> list[Factor]:
-        """Factors: weighted residuals of each step, kinematic equations, constraints, and the first rates."""
+        """Factors: weighted residuals of each step, kinematic equations, constraints, and those of the first rates."""
         step = self.step(model, settings)
         impulse = step.impulse(self).written_in(step.symbols, step.values)
         held = [step.first(), *step.rolling()] if step.joints.closing else []

@@ -33,7 +33,7 @@ from spookid.tables.table import Block, Listed, Table, Tabular, number, superscr
 
 @dataclass(frozen=True)
 class Test(Listed):
-    """One chi-square test; NaN where fewer than two recordings have an error."""
+    """Result of a chi-square test; NaN if fewer than two recordings have a standard error."""
 
     statistic: float
     freedom: int
@@ -48,7 +48,7 @@ class Test(Listed):
 
 @dataclass(frozen=True)
 class ParameterAgreement(Listed):
-    """One parameter's estimates from each recording."""
+    """Estimates of one parameter from each recording."""
 
     name: str
     unit: str
@@ -59,14 +59,14 @@ class ParameterAgreement(Listed):
 
     @property
     def spread(self) -> float:
-        """Largest deviation from the mean, as a share of the mean; NaN if that is zero."""
+        """Largest deviation of an estimate from the mean, relative to the mean; NaN if the mean is zero."""
         mean = float(np.mean(self.estimates))
         return float(np.max(np.abs(np.array(self.estimates) - mean))) / abs(mean) if mean else math.nan
 
 
 @dataclass(frozen=True)
 class Agreement(Tabular):
-    """Agreement of recordings on all parameters, one by one and jointly."""
+    """Agreement of estimates from several recordings, for each parameter and jointly."""
 
     recordings: int
     parameters: tuple[ParameterAgreement, ...]
@@ -115,13 +115,13 @@ class Agreement(Tabular):
 
     @property
     def explanation(self) -> str:
-        """Explanation of the jackknife errors and the result by standard errors; empty if both are the same."""
+        """Explanation of the jackknife errors, with the result for white-noise errors; empty if both are equal."""
         if self.standard is None:
             return ""
         larger = times(self.ratio, "larger", "smaller")
         return (
-            "The test uses jackknife errors: do recordings differ by more than blocks within each recording do? "
-            f"With standard errors for white noise, which are {larger}: "
+            "The test compares recordings by block-jackknife errors, from the scatter within each recording. "
+            f"With white-noise standard errors, which are {larger}, the result is: "
             f"{self.standard.verdict}"
         )
 
@@ -132,7 +132,7 @@ class Agreement(Tabular):
 
 
 def agreement(solutions: Sequence[Solution]) -> Agreement:
-    """Compare solutions of one problem that were fitted to different recordings."""
+    """Compare solutions of one problem that were fitted to different recordings, by chi-square tests."""
     ratio = _ratio(solutions)
     usual = _compared(solutions, [s.sensitivities.covariance for s in solutions], ratio, math.inf, None)
     if not doubted(ratio, min(len(s.trajectories[0].t) for s in solutions) / BLOCKS):

@@ -44,7 +44,7 @@ _CLEAR = 5.0
 
 @dataclass(frozen=True)
 class Drift(Listed):
-    """Change of one parameter when the step is halved twice with the same samples."""
+    """Change of one estimate when the time step is halved twice with the same samples."""
 
     name: str
     unit: str
@@ -62,18 +62,18 @@ class Drift(Listed):
 
     @property
     def off(self) -> float:
-        """Discretization bias of the estimate of ``solve`` with step h; NaN without an order."""
+        """Discretization bias of the estimate of ``solve`` with step h; NaN without an order of convergence."""
         return (self.solved if math.isfinite(self.solved) else self.estimates[0]) - self.extrapolated
 
     @property
     def steady(self) -> bool:
-        """True if the estimates differ by no more than the tolerance of the fits."""
+        """True if the estimates differ by no more than the solver's tolerance."""
         blur = _blur(self.estimates, self.std_err)
         return all(abs(one - other) <= blur for one, other in pairwise(self.estimates))
 
     @property
     def fine(self) -> bool:
-        """True if the bias, or without an order all differences, are below a standard error."""
+        """True if the bias is below a standard error; without an order of convergence, all differences must be."""
         moved = abs(self.off) if math.isfinite(self.off) else max(self.estimates) - min(self.estimates)
         return moved <= (self.std_err if math.isfinite(self.std_err) else _FINE * abs(self.estimates[-1]))
 
@@ -102,41 +102,42 @@ class Audit(Tabular):
 
     @property
     def verdict(self) -> str:
-        """Whether the step is fine enough, in a sentence or two."""
+        """Sentence that states if the time step is small enough."""
         failed = [f"{h:g} s" for h, s in zip(self.steps, self.statuses, strict=True) if s is not Status.CONVERGED]
         if failed:
-            return f"no verdict, the fit at step {' and '.join(failed)} did not converge."
+            return f"no verdict: the fit with step {' and '.join(failed)} did not converge."
         coarse = [d for d in self.drifts if not d.fine]
         if not coarse:
             bias = "its bias is less than a standard error in each parameter."
             if self.corrected:
                 bias = "with half the step, no estimate of `solve` changes by a standard error."
-            return f"the step {self.steps[0]:g} s is fine enough: {bias}"
+            return f"the time step {self.steps[0]:g} s is fine enough: {bias}"
         known = ", ".join(f"{d.name} ({_amount(d)})" for d in coarse if math.isfinite(d.off))
         if self.corrected:
             names = ", ".join(f"{d.name} ({_amount(d)})" for d in coarse)
             return (
-                f"the step {self.steps[0]:g} s is too coarse for {names}. The table lists how half the step changes "
-                "the estimates. Halve the step, and audit again."
+                f"the time step {self.steps[0]:g} s is too coarse for {names}. The table shows the changes with half "
+                "the step. Halve the step, and audit again."
             )
         other = "" if self.stepper == "variational" else ", the stepper Variational()"
         found = (
-            f"the step {self.steps[0]:g} s is too coarse for {known}; use a smaller step{other} or the extrapolated "
+            f"the time step {self.steps[0]:g} s is too coarse for {known}; use a smaller step{other} or extrapolated "
+            "values."
         )
         rest = ", ".join(d.name for d in coarse if not math.isfinite(d.off))
-        unknown = f"Differences of {rest} between steps have no order of convergence: no extrapolation to step 0."
-        return " ".join([*([f"{found}values."] if known else []), *([unknown] if rest else [])])
+        unknown = f"Estimates of {rest} show no order of convergence in the step: no extrapolation to step 0."
+        return " ".join([*([found] if known else []), *([unknown] if rest else [])])
 
     def table(self) -> str:
         """The comparison as text."""
         return as_text(self.page(verbose=True))
 
     def blocks(self) -> Sequence[Block]:
-        """Verdict, a row for each parameter, and facts."""
+        """Verdict, a table with a row for each parameter, and facts about the fits."""
         return self.page()
 
     def page(self, verbose: bool = False) -> list[Block]:
-        """Return what the command prints; ``verbose`` adds the estimates at all three steps."""
+        """Return the text that the command prints; ``verbose`` adds the estimates at all three steps."""
         parts = counted(len(self.drifts), "parameter")
         facts = f"{parts}, {self.stepper or 'stepper'}, h = {self.steps[0]:g} s, h/2 and h/4"
         head, rows = ("parameter", *ESTIMATED[:3], "unit", "bias of h", "/ std. error", "order"), []
@@ -166,7 +167,7 @@ class Audit(Tabular):
 
 
 def audit(problem: Problem, fit: Fit | None = None) -> Audit:
-    """Fit ``problem`` as ``solve`` does, then with steps h, h/2 and h/4, the same estimator, samples and noise.
+    """Fit ``problem`` as ``solve`` does, and with steps h, h/2 and h/4 for the same estimator, samples and noise.
 
     The noise is that of h/4: at h it makes up for the step. Parameters that the data do not determine are left out.
 
@@ -202,7 +203,7 @@ def _drift(last: Estimate, found: tuple[Estimate, ...], solved: Estimate, proble
 
 
 def refined(problem: Problem, times: int) -> Problem:
-    """Return the problem with shorter steps, the same samples and the same process-noise intensity.
+    """Return the problem with shorter time steps, the same samples and the same process-noise intensity.
 
     Impulses of more steps add up to the same motion if the variance of each, one over the weight, is as much smaller.
     """
@@ -212,7 +213,7 @@ def refined(problem: Problem, times: int) -> Problem:
 
 
 def drift(name: str, unit: str, estimates: tuple[float, ...], std_err: float, expected: int) -> Drift:
-    """Order and extrapolation from estimates at h, h/2, h/4.
+    """Order of convergence and extrapolated value, from estimates at steps h, h/2, h/4.
 
     Args:
         expected: order of the stepper; another one must show clearly.
@@ -277,7 +278,7 @@ def _percent(drift: Drift) -> str:
 
 
 def begin(job: Job) -> Callable[[], Answer]:
-    """The study ``audit`` of a command."""
+    """Set up the study ``audit`` for a command."""
 
     def work() -> Answer:
         job.expect(4)
@@ -287,7 +288,7 @@ def begin(job: Job) -> Callable[[], Answer]:
 
 
 def answer(audit: Audit, label: str, columns: int = WIDTH) -> Answer:
-    """Answer of the study, with the files ``audit.txt`` and ``audit.png``."""
+    """Result of the study, with the files ``audit.txt`` and ``audit.png``."""
     facts = ("unit", "estimates", "std_err", "order", "extrapolated", "solved", "off", "fine")
     ends = [pair for pair in zip(audit.steps, audit.statuses, strict=True) if pair[1] is not Status.CONVERGED]
     failed = ", ".join(f"{number(step, 6)} s ({end.value})" for step, end in ends)
@@ -303,14 +304,14 @@ def answer(audit: Audit, label: str, columns: int = WIDTH) -> Answer:
             "verdict": audit.verdict,
         },
         audit.assumptions,
-        [f"The fit at step {h:g} s did not converge ({end.value})." for h, end in ends],
+        [f"The fit with step {h:g} s did not converge ({end.value})." for h, end in ends],
         {"audit.txt": audit.table(), "audit.png": pictures.drawn(figure, audit)},
         [f"{label} is not converged with the step {failed}"] if failed else [],
     )
 
 
 def figure(audit: Audit) -> Figure:
-    """Draw one panel per parameter: estimates against the step, the extrapolated value at 0, and the standard error."""
+    """Draw one panel per parameter: estimate against time step, extrapolated value at 0, and standard error."""
     count = len(audit.drifts)
     result, panels = pictures.panels(count, 4, (3.4, 2.6), f"Time-step audit of {audit.problem}")
     for panel, drift in zip(panels, audit.drifts, strict=False):

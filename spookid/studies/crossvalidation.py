@@ -48,7 +48,7 @@ _AIC_MEANING = (
 
 @dataclass(frozen=True)
 class Score(Listed):
-    """Score of the estimates of one recording, on the same or another recording."""
+    """Score of estimates from one recording, evaluated on this or another recording."""
 
     fitted: str
     """Recording that the parameters come from."""
@@ -96,7 +96,7 @@ class CrossValidation(Tabular, DynamicsAndFriction):
 
     @property
     def aic(self) -> float:
-        """Akaike's information criterion, log L over ``overdispersion``, smaller is better; NaN without one."""
+        """Akaike's information criterion with log L divided by ``overdispersion``; NaN without a likelihood."""
         return 2 * self.count - 2 * self.log_likelihood / self.overdispersion
 
     @property
@@ -119,26 +119,26 @@ class CrossValidation(Tabular, DynamicsAndFriction):
         return [*(score.status for score in self.scores), *([self.together] if self.together else [])]
 
     def own(self, recording: str) -> Score:
-        """Score on the recording that was fitted."""
+        """Score on the recording to which the model was fitted."""
         return next(score for score in self.scores if score.fitted == score.on == recording)
 
     def others(self, recording: str) -> list[Score]:
-        """Scores on the recordings that were not fitted."""
+        """Scores on recordings to which the model was not fitted."""
         return [score for score in self.scores if score.fitted == recording != score.on]
 
     @property
     def held_out(self) -> list[Score]:
-        """All scores on recordings that were not fitted."""
+        """Scores of all fits on recordings to which they were not fitted."""
         return [score for score in self.scores if score.fitted != score.on]
 
     @property
     def cost(self) -> float:
-        """Mean of the fits' scores on the recordings that were fitted."""
+        """Mean score of all fits on their own recordings."""
         return mean(score.cost for score in self.scores if score.fitted == score.on)
 
     @property
     def score(self) -> float:
-        """CV: mean score on recordings that were not fitted."""
+        """Cross-validation score: mean score on recordings that were not fitted."""
         return mean(score.cost for score in self.held_out)
 
     def table(self) -> str:
@@ -165,7 +165,7 @@ def mean(values: Iterable[float]) -> float:
 def crossvalidate(
     problem: Problem, fit: Fit | None = None, name: str | None = None, leader: Solution | None = None
 ) -> CrossValidation:
-    """Fit ``problem`` to each of its recordings; on the others, fix the parameters and estimate the states.
+    """Fit ``problem`` to each of its recordings alone; on the others, keep the parameters and estimate only the states.
 
     All fits have the estimator and the samples that the fit of all recordings together has chosen, so that their
     likelihoods compare. Parameters of which each recording has its own are estimated in all of them, as its states are.
@@ -216,7 +216,7 @@ def crossvalidate(
 
 
 def leading(solutions: Iterable[Solution]) -> Solution:
-    """Select the fit whose estimator and outliers all models use: the likeliest, estimated noise first."""
+    """Select the fit whose estimator and outliers all models use: most likely, preferably with estimated noise."""
 
     def rank(solution: Solution) -> tuple[bool, float]:
         likely = solution.log_likelihood
@@ -234,7 +234,7 @@ def _held(problem: Problem, source: Solution) -> Problem:
 
 
 def check_recordings(problem: Problem) -> None:
-    """Refuse a problem that cannot be cross-validated."""
+    """Raise ProblemError for a problem that cannot be cross-validated."""
     names = [recording.name for recording in problem.recordings]
     if len(names) < 2:
         raise ProblemError(
@@ -263,7 +263,7 @@ def _count(solution: Solution) -> int:
 
 
 def verdict(models: Sequence[CrossValidation]) -> str:
-    """Rank the models by likelihood or score, and say how significant the differences are."""
+    """Rank the models by likelihood or score, and state how significant the differences are."""
     settled = [model for model in models if model.converged]
     likely = [model for model in settled if not model.estimates_noise or math.isfinite(model.aic)]
     unknown = {m.name: f"{m.failures} of {m.fits} fits did not converge" for m in models if m not in settled}
@@ -282,24 +282,24 @@ def _ordered(models: Sequence[CrossValidation]) -> str:
         )
         return (
             f"On recordings that were not fitted, −2 log L of {first.name} is {first.score - first.cost:.1f} higher "
-            f"than on the fitted ones. By chance, about {number(twice * over)} is expected: {why}."
+            f"than on fitted ones. A difference of about {number(twice * over)} is expected by chance: {why}."
         )
     if len(models) < 2:
         ratio = first.score / first.cost if first.cost > 0 else math.nan
         return (
-            f"On recordings that were not fitted, the cost of {first.name} is {ratio:.2f} times that of the fitted "
-            "recording."
+            f"On recordings that were not fitted, the cost of {first.name} is {ratio:.2f} times the cost on the "
+            "fitted recording."
         )
     if len({(m.dynamics, str(m.state_weight), m.step, m.sigmas, m.recordings) for m in models}) > 1:
         return "No verdict: the models differ in `state_weight`, step, sigma or recordings, so their scores do."
     best, *others = sorted(models, key=lambda model: model.aic if likely else model.score)
     if not likely:
-        parts = [f"By cross-validation {best.name} is best (CV {best.score:.3g})"]
+        parts = [f"By cross-validation model {best.name} is best (CV {best.score:.3g})"]
         for better, worse in pairwise([best, *others]):
             times = f"{worse.score / better.score:.2f} times as much as {better.name}"
             parts.append(f"{worse.name} scores {times}{_clear(better, worse)}")
         return "; ".join(parts) + "."
-    parts = [f"By Akaike's criterion {best.name} is best (AIC {best.aic:.1f})"]
+    parts = [f"By Akaike's criterion model {best.name} is best (AIC {best.aic:.1f})"]
     for m in others:
         apart = f"{abs(m.score - best.score):.1f} {'higher' if m.score > best.score else 'lower'}{_clear(best, m)}"
         above = f"{m.aic - best.aic:.1f} above it, and its −2 log L on recordings that were not fitted is {apart}"
@@ -314,7 +314,7 @@ def _clear(better: CrossValidation, worse: CrossValidation) -> str:
 
 
 def comparison(models: Sequence[CrossValidation]) -> list[Block]:
-    """Report of scores, estimates, agreement and verdict, as title, tables and sentences."""
+    """Report on scores, estimates, agreement and verdict: title, tables and sentences."""
     likely = any(model.estimates_noise for model in models)
     rows, layout = [], "{:.1f}" if likely else "{:.3g}"
     for model in models:

@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One model with all its recordings, which have different names."""
+    """One model with all its recordings, which have unique names."""
 
     name: str
     problem: Problem
 
 
 def cases(problems: Mapping[str, Problem]) -> list[Case]:
-    """Merge problems that differ only in their names and recordings.
+    """Merge problems that differ only in their names and recordings into one model each.
 
     So ``{"01_dry": ..., "01_viscous": ..., "02_dry": ..., "02_viscous": ...}`` are two models, dry and viscous, on two
     recordings. A case has the name of what its keys have in common.
@@ -73,7 +73,7 @@ def _merged(group: Mapping[str, Problem]) -> Case:
 
 
 def same_recordings(a: Problem, b: Problem) -> bool:
-    """True if both are declared for the same measurements."""
+    """True if two models are declared for the same recordings."""
     return len(a.recordings) == len(b.recordings) and all(map(_same, a.recordings, b.recordings))
 
 
@@ -91,7 +91,7 @@ Sets = Sequence[Sequence[CrossValidation]]
 
 
 def begin(job: Job) -> Callable[[], Answer]:
-    """The study ``crossvalidate`` of a command."""
+    """Set up the study ``crossvalidate`` for a command."""
     sets = _sets(job, cases({name: changed(problem, job.arguments) for name, problem in job.problems.items()}))
 
     def judged(models: Sequence[Case]) -> list[CrossValidation]:
@@ -131,7 +131,7 @@ def _sets(job: Job, found: Iterable[Case]) -> list[list[Case]]:
 
 
 def answer(problem: str, sets: Sets) -> Answer:
-    """Answer of the study, with the files ``crossvalidation.md`` and ``crossvalidation.png``.
+    """Result of the study, with the files ``crossvalidation.md`` and ``crossvalidation.png``.
 
     Args:
         problem: what was cross-validated, for the reader of the folder.
@@ -202,7 +202,7 @@ def _test(test: Test) -> dict[str, Any]:
 
 
 def figure(sets: Sets) -> Figure:
-    """Draw one panel per set of models: scores on the fitted recording and on the others."""
+    """Draw one panel per set of models: scores on the fitted recording and on other recordings."""
     from matplotlib.figure import Figure
 
     widest = max(sum(len(model.recordings) for model in models) for models in sets)

@@ -15,7 +15,7 @@ from spookid.tables.table import as_html
 
 
 def with_drawing(problem: Problem) -> str:
-    """As HTML; the tables alone where no pose is found, as of a loop that does not close."""
+    """Report page as HTML with a drawing; only tables if no pose is found, as for a loop that does not close."""
     try:
         image = base64.b64encode(drawing(problem)).decode("ascii")
     except ProblemError:
@@ -24,7 +24,7 @@ def with_drawing(problem: Problem) -> str:
 
 
 def drawing(problem: Problem) -> bytes:
-    """Bodies and joints as SVG, at the start of the first recording, or of a simulation if there is none."""
+    """Drawing of bodies and joints as SVG, at the start of the first recording, or of a simulation without one."""
     if problem.recordings:
         state = gather(problem, problem.recordings[0]).guess.states[0]
     else:

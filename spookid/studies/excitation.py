@@ -171,11 +171,11 @@ class _Plan:
 
     @property
     def t(self) -> Array:
-        """Times of the controller, (N,) [s]."""
+        """Timestamps of the trajectory for a controller, (N,) [s]."""
         return np.linspace(0.0, self.basis.duration, round(self.basis.duration * self.rate) + 1)
 
     def result(self, criterion: Criterion, search: Search, found: _Found, notices: tuple[str, ...]) -> Excitation:
-        """Return the best motion and its expected standard errors."""
+        """Return the best motion with its expected standard errors."""
         problem, design, candidates = self.problem, search.design, [*found.begun, *found.found]
         values = [design.value(z) for z in candidates]
         planned = design.motion(candidates[int(np.argmin(values))], design.basis.at(self.t))
@@ -209,7 +209,7 @@ class _Plan:
         )
 
     def search(self, criterion: Criterion, rng: np.random.Generator) -> tuple[Search, tuple[str, ...]]:
-        """Set up the search, with warnings of parameters that no motion identifies."""
+        """Set up the search for a motion, with warnings of parameters that no motion identifies."""
         problem, bounds = self.problem, self.limits.bounds(self.problem)
         finite = np.isfinite(bounds.position).all(axis=0)
         middle = np.where(finite, np.where(finite, bounds.position, 0.0).mean(axis=0), 0.0)
@@ -243,8 +243,8 @@ class _Plan:
             judged = _named(problem, names, criterion, judged)
             left_out = []
         said = (
-            f"Random motions barely reduce the errors of {', '.join(left_out)}. The criterion 'largest' omits these "
-            "parameters."
+            f"Random motions barely reduce the standard errors of {', '.join(left_out)}. The criterion 'largest' omits "
+            "these parameters."
         )
         return Search(design(judged, shown), t), (said,) if left_out and criterion == "largest" else ()
 

@@ -55,7 +55,7 @@ LIMITED = "Maximum_Iterations_Exceeded"
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """m functions on [0, T] whose first and second derivatives vanish at both ends, the first of them constant.
+    """Set of m functions on [0, T] with zero first and second derivatives at both ends; the first is constant.
 
     A Fourier series has the frequencies 1/T ... L/T (Swevers et al., Mechanical Systems and Signal Processing 10,
     1996); splines have evenly spaced knots and as many coefficients.
@@ -73,7 +73,7 @@ class Basis:
         return int(self._resting.shape[1])
 
     def at(self, t: Array) -> Array:
-        """Values, first and second derivatives at N times, (3, N, m)."""
+        """Values, first and second derivatives of the basis functions at N times, (3, N, m)."""
         return np.asarray(self._whole(t) @ self._resting)
 
     @property
@@ -115,7 +115,7 @@ class Basis:
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """A motion of coefficients z (n m,), of one planned coordinate after the other."""
+    """Motion with basis coefficients z (n m,), coordinate by coordinate."""
 
     efforts: PlannedEfforts
     basis: Basis
@@ -147,13 +147,13 @@ class Design:
     # --- its information ---
 
     def information(self, motion: Array) -> Array:
-        """Information of the data in scaled parameters, (n_p, n_p)."""
+        """Fisher information of the data on scaled parameters, (n_p, n_p)."""
         rows = self.efforts.slopes(motion) * self.sizes
         flat = rows.reshape(-1, len(self.sizes))
         return np.asarray(flat.T @ flat * (self.t[1] - self.t[0]))
 
     def judge(self, data: Array) -> tuple[float, Array]:
-        """The criterion, and minus its gradient in the information, (n_p, n_p)."""
+        """Criterion of the design, and its negative gradient with respect to the information matrix, (n_p, n_p)."""
         whole = data + self.known * np.outer(self.sizes, self.sizes)
         inner = self.shown.T @ whole @ self.shown
         if not np.all(np.isfinite(inner)):
@@ -182,7 +182,7 @@ class Design:
         return self.judge(self.information(self.motion(z)))[0]
 
     def gradient(self, z: Array) -> Array:
-        """Gradient of the criterion in the coefficients."""
+        """Gradient of the criterion with respect to the coefficients."""
         motion, step = self.motion(z), self.t[1] - self.t[0]
         rows = self.efforts.slopes(motion) * self.sizes
         flat = rows.reshape(-1, len(self.sizes))
@@ -222,7 +222,7 @@ class Design:
 
 @dataclass(eq=False)
 class DesignProgram:
-    """A design as a nonlinear program (``solvers.callbacks.Evaluated``)."""
+    """Design of a motion as a nonlinear program (``solvers.callbacks.Evaluated``)."""
 
     design: Design
     origin: Array
@@ -235,7 +235,7 @@ class DesignProgram:
 
     @cached_property
     def bounds(self) -> tuple[Array, Array]:
-        """Bounds of the constraints, each divided by its scale."""
+        """Lower and upper bounds of the constraints, each divided by its scale."""
         limits = self.design.bounds
         pair = [(side / limits.scales)[limits.present] for side in limits.inner]
         return np.tile(pair[0], len(self.design.t)), np.tile(pair[1], len(self.design.t))
@@ -249,7 +249,7 @@ class DesignProgram:
         return self.design.gradient(z)
 
     def constraints(self, z: Array) -> Array:
-        """Constraints with limits, instant by instant."""
+        """Values of the limited quantities, ordered by time."""
         limits = self.design.bounds
         rows = self.design.efforts.asked(self.design.motion(z))
         return (rows / limits.scales)[:, limits.present].ravel()
@@ -264,7 +264,7 @@ class DesignProgram:
 
     @cached_property
     def jacobian_sparsity(self) -> ca.Sparsity:
-        """Sparsity of the constraints in the unknowns."""
+        """Sparsity pattern of the constraint Jacobian."""
         columns, rows = np.nonzero(self._pattern.T)
         return ca.Sparsity.triplet(self._pattern.shape[0], self.size, rows.tolist(), columns.tolist())
 
@@ -322,7 +322,7 @@ class Search:
         return home, reach, rates
 
     def drawn(self, rng: np.random.Generator) -> Array:
-        """Draw the coefficients of a random motion, scaled up to the limits of positions and rates."""
+        """Draw coefficients of a random motion, and scale them up to the limits of positions and rates."""
         design, (home, reach, fastest) = self.design, self._home
         m, n = design.basis.size, len(home)
         functions, z = design.functions, rng.standard_normal((n, m))
@@ -334,7 +334,7 @@ class Search:
         return z.ravel()
 
     def random(self, rng: np.random.Generator, few: int = _FEW) -> Array:
-        """Return a random motion within all limits: of a few draws the one that needed the least reduction.
+        """Return a random motion within all limits: of several draws, the one that had to be reduced least.
 
         Args:
             few: draws.
@@ -357,7 +357,7 @@ class Search:
         )
 
     def improved(self, start: Array, watch: Watch, seen: Callable[[int, float], None], most: int) -> tuple[Array, str]:
-        """Optimize the coefficients by IPOPT from a start within the limits, and return how it ended.
+        """Optimize the coefficients by IPOPT, starting within the limits, and return the solver's status.
 
         Args:
             watch: knows of an interrupt.

@@ -72,7 +72,7 @@ class Excitation(Tabular):
     notices: tuple[str, ...] = field(default=())
 
     def recording(self, parameters: Parameters = None) -> Recording:
-        """Return ``trajectory`` with the efforts of other parameters for the same motion."""
+        """Return ``trajectory`` with efforts for other parameter values and the same motion."""
         values = {**self.declared.initial, **values_of(self.declared, parameters)}
         t = self.trajectory.t
         return planned_recording(self.declared.with_(initial=values), t, self.planned, self.initial)
@@ -84,11 +84,11 @@ class Excitation(Tabular):
         return [i for i, label in enumerate(self.labels) if label in labels]
 
     def blocks(self) -> Sequence[Block]:
-        """Verdict, remarks, standard errors to expect, extremes with their limits, and facts."""
+        """Verdict, remarks, expected standard errors, extreme values with their limits, and facts."""
         return self.page()
 
     def page(self, verbose: bool = False) -> list[Block]:
-        """Return what the command prints; ``verbose`` adds all parameters and the estimator."""
+        """Return the text that the command prints; ``verbose`` adds all parameters and the estimator."""
         verdict, errors = f"{self.problem}: {self.expected.verdict}", self.expected
         more = estimator_line(errors.assumptions) if verbose else []
         return [verdict, *self.notices, *errors.tables(verbose), *self._limits(), self._gain, *more, self._facts]
@@ -125,8 +125,8 @@ class Excitation(Tabular):
 
     @property
     def contacts(self) -> dict[str, tuple[Array, Array]]:
-        """For each contact by name, the normal force (N,) [N] and the ratio of tangential to normal force (N,),
-        infinite where the contact would pull."""
+        """Contact forces by name: normal force (N,) [N], and ratio of tangential to normal force (N,), infinite if the
+        contact would pull."""
         found, contacts = {}, {contact.name: contact for contact in self.declared.model.holding.contacts}
         for name, force in self.forces.items():
             normal, across = normal_and_across(contacts[name], force)
@@ -145,7 +145,7 @@ class Excitation(Tabular):
         best = (
             f"the best of {counted(len(self.random), 'random motion')}" if len(self.random) > 1 else "a random motion"
         )
-        return f"Standard errors {what}: {share:.2g} times those of {best}."
+        return f"Standard errors {what} are {share:.2g} times the errors of {best}."
 
     def records(self) -> Sequence[dict[str, Any]]:
         """One row per parameter; see ``ExpectedErrors``."""
@@ -156,7 +156,7 @@ class Excitation(Tabular):
 
 
 def save(path: Path, found: Excitation) -> Path:
-    """Write the trajectory to ``path``, a CSV file, and its picture with the ending ``.png``, both or neither.
+    """Write the trajectory to the CSV file ``path``, and its picture with the extension ``.png``, both or neither.
 
     Returns:
         where the picture is.
@@ -170,7 +170,7 @@ def save(path: Path, found: Excitation) -> Path:
 
 
 def draw(found: Excitation) -> Figure:
-    """Draw positions, rates, efforts and contact forces with their limits, and the errors before and after."""
+    """Draw positions, rates, efforts and contact forces with their limits, and standard errors before and after."""
     from matplotlib.figure import Figure
 
     errors, bounds, labels, high = found.expected, found.bounds, found.labels, 2.3

@@ -32,7 +32,7 @@ _ROUND = 1e-3
 
 
 class Told(NamedTuple):
-    """Quantities of a planned motion at N instants."""
+    """Positions, rates, efforts and contact forces of a planned motion at N instants."""
 
     signals: Array
     """Of all motors, (N, n_m)."""
@@ -48,7 +48,7 @@ class Told(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PlannedEfforts:
-    """Functions of a planned motion of a problem: z, ż and z̈ (3, N, m) of its planned coordinates.
+    """Efforts and forces of a problem as functions of z, ż and z̈ (3, N, m) of its planned coordinates.
 
     Args:
         coordinates: of the problem at its initial values.
@@ -69,44 +69,44 @@ class PlannedEfforts:
 
     @property
     def problem(self) -> Problem:
-        """The problem whose initial values are used."""
+        """Problem whose initial values the design uses."""
         return self.coordinates.problem
 
     @property
     def free(self) -> tuple[Parameter, ...]:
-        """Parameters to be identified, as declared."""
+        """Parameters that the motion is to identify, as declared."""
         return tuple(self.coordinates.regressor.free)
 
     def slopes(self, motion: Array) -> Array:
-        """Derivatives of the forces, each divided by the noise density, (N, m, n_p)."""
+        """Derivatives of the forces by parameters, divided by the noise density, (N, m, n_p)."""
         (found,) = self._called(self._slopes, motion)
         return found.reshape(len(found), len(self.free), -1).transpose(0, 2, 1)
 
     def pulled(self, motion: Array, weights: Array) -> Array:
-        """Gradient of Σ ``weights`` · ``slopes`` in the motion, (3, N, m), for weights (N, m, n_p)."""
+        """Gradient of Σ ``weights`` · ``slopes`` with respect to the motion, (3, N, m), for weights (N, m, n_p)."""
         flat = weights.transpose(0, 2, 1).reshape(len(weights), -1)
         return np.stack(np.split(self._called(self._pulled, motion, flat)[0], 3, axis=1))
 
     def asked(self, motion: Array) -> Array:
-        """Limited quantities: positions, rates and efforts of all joint coordinates, positions of frames, and for each
-        friction cone the normal force and the friction reserve, (N, 3 n_s + 3 f + 2 c)."""
+        """Limited quantities (N, 3 n_s + 3 f + 2 c): positions, rates and efforts of all joint coordinates, positions
+        of frames, and for each friction cone the normal force and the friction reserve."""
         return self._called(self._asked, motion)[0]
 
     def asked_slopes(self, motion: Array) -> Array:
-        """Derivatives of the limited quantities in the motion, (3, N, rows, m)."""
+        """Derivatives of the limited quantities with respect to the motion, (3, N, rows, m)."""
         (flat,), m = self._called(self._asked_slopes, motion), motion.shape[2]
         return np.stack(np.split(flat.reshape(len(flat), 3 * m, -1).transpose(0, 2, 1), 3, axis=2))
 
     @cached_property
     def asked_pattern(self) -> Mask:
-        """Sparsity of the limited quantities: True where one depends on a planned coordinate, (rows, m)."""
+        """Sparsity of these derivatives, (rows, m): True if a quantity depends on a planned coordinate."""
         m, slopes = len(self.coordinates.planned), self._asked_jacobian
         found = np.zeros(slopes.shape, dtype=bool)
         found[tuple(np.array(part, dtype=np.intp) for part in slopes.sparsity().get_triplet())] = True
         return np.asarray(np.any(found.reshape(-1, 3, m), axis=1))
 
     def told(self, motion: Array, widths: Array | None = None) -> Told:
-        """Motion and required efforts, optionally with other friction widths."""
+        """Motion and required efforts, optionally for other friction widths."""
         signals, forces, states, accelerations, *joints = self._called(self._told, motion, widths=widths)
         sizes = [one.labels(self.problem.model) for one in self.coordinates.held]
         cuts = np.cumsum([len(size) for size in sizes])[:-1]

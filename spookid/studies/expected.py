@@ -43,7 +43,7 @@ from spookid.transcription.parameter_constraints import FreeDirections
 
 @dataclass(frozen=True, eq=False)
 class ExpectedErrors(Tabular):
-    """Standard errors of n parameters before and after a motion."""
+    """Standard errors of n parameters before and after a planned motion."""
 
     problem: str
     duration: float
@@ -77,12 +77,12 @@ class ExpectedErrors(Tabular):
 
     @property
     def relative(self) -> Array:
-        """Standard errors after the motion relative to the magnitudes of the parameters, (n,)."""
+        """Standard errors after the motion, relative to the sizes of the parameters, (n,)."""
         return self.after / self.sizes
 
     def repetitions(self, name: str, error: float) -> float:
-        """Number of repetitions of the motion until the error of a parameter is below a limit; infinite if no number
-        suffices. It may be a fraction.
+        """Number of repetitions of the motion, possibly fractional, after which the standard error of a parameter falls
+        below a limit; infinite if no number suffices.
 
         Args:
             error: [the parameter's unit].
@@ -103,7 +103,7 @@ class ExpectedErrors(Tabular):
         return float(10 ** brentq(excess, -9.0, 9.0)) if excess(-9.0) > 0 else 0.0
 
     def until(self, name: str, error: float, relative: bool = False) -> str:
-        """Say how often the motion must be repeated until the error of a parameter is below a limit.
+        """Sentence on how often the motion must be repeated until a standard error falls below a limit.
 
         Args:
             relative: True if ``error`` is a share of the parameter.
@@ -113,13 +113,13 @@ class ExpectedErrors(Tabular):
         said = f"{100 * error:.3g} %" if relative else quantity(error, self.units[place])
         times = self.repetitions(name, wanted)
         if math.isinf(times):
-            return f"The error of {name} stays above {said}, however often this motion is repeated."
+            return f"The standard error of {name} stays above {said}, however often this motion is repeated."
         if self.before[place] <= wanted:
-            return f"The error of {name} is already below {said} without a motion."
+            return f"The standard error of {name} is already below {said} without a motion."
         count = math.ceil(times - 1e-9)
         if count <= 1:
-            return f"The error of {name} is below {said} after one run of {self.duration:g} s."
-        return f"The error of {name} is below {said} after {count} runs, {number(count * self.duration)} s in all."
+            return f"The standard error of {name} is below {said} after one run of {self.duration:g} s."
+        return f"The standard error of {name} is below {said} after {count} runs ({number(count * self.duration)} s)."
 
     def _place(self, name: str) -> int:
         if name not in self.names:
@@ -129,23 +129,23 @@ class ExpectedErrors(Tabular):
         return self.names.index(name)
 
     def blocks(self) -> Sequence[Block]:
-        """Verdict, a row for each parameter, correlations, and what is not identifiable."""
+        """Verdict, a table of parameters, correlations, and unidentifiable parameters."""
         return self.page()
 
     def page(self, verbose: bool = False) -> list[Block]:
-        """Return what commands print; ``verbose`` adds coordinates of inertias and all correlations."""
+        """Return the text that commands print; ``verbose`` adds coordinates of inertia and all correlations."""
         return [f"{self.problem}: {self.verdict}", *self.tables(verbose), *estimator_line(self.assumptions)]
 
     @property
     def verdict(self) -> str:
-        """What the motion identifies, in one sentence."""
+        """Sentence on the parameters that the motion identifies."""
         count, unknown = counted(len(self.names), "parameter"), len(self.reasons)
         identified = sum(not remark for remark in map(self._remark, range(len(self.names))))
         words = f"a motion of {self.duration:g} s identifies {identified} of {count} better than the prior"
         return f"{words}; {unknown} {'is' if unknown == 1 else 'are'} not identifiable" if unknown else words
 
     def tables(self, verbose: bool = False) -> Iterator[Block]:
-        """Yield the blocks of ``page`` without the verdict."""
+        """Yield the tables and sentences of ``page`` after the verdict."""
         hidden = set() if verbose else covered(self.physical.values(), (), len(self.names))
         if grids := bodies(self.physical):
             yield from grids
@@ -188,7 +188,7 @@ class ExpectedErrors(Tabular):
 def expected_errors(
     problem: Problem, planned: Recording, *, noise: Noises = None, known: Solution | None = None
 ) -> ExpectedErrors:
-    """Predict the standard errors that a fit of a planned motion will report.
+    """Predict the standard errors that a fit of a planned motion will have.
 
     Args:
         planned: the motion, with all signals of the problem (``planned_recording`` makes it of joint angles).
@@ -266,7 +266,7 @@ def _percent(share: float) -> str:
 
 
 def at_estimates(problem: Problem, known: Solution | None) -> Problem:
-    """Set the problem's initial values to the estimates of a solution, as far as it has them."""
+    """Set the problem's initial values to the estimates of a solution, for parameters that it contains."""
     if known is None:
         return problem
     said = {p.name: known.values[p.name] for p in problem.parameter_set.declared if p.name in known.values}
@@ -280,8 +280,8 @@ def at_estimates(problem: Problem, known: Solution | None) -> Problem:
 
 
 def knowledge(names: Sequence[str], prior: Array, known: Solution | None) -> Array:
-    """Return the prior information, (n, n): that of a solution including its priors, or of priors alone for parameters
-    that it does not contain."""
+    """Return the prior information matrix, (n, n): from a solution including its priors, or from priors alone for
+    parameters that the solution does not contain."""
     if known is None:
         return prior
     of = known.sensitivities
@@ -298,8 +298,8 @@ def knowledge(names: Sequence[str], prior: Array, known: Solution | None) -> Arr
 
 
 def known_noise(problem: Problem, random: Sequence[NoiseSize], noise: Noises, known: Solution | None) -> list[Noise]:
-    """Collect the noise of a problem: given, else declared, else from a solution; noise of measured efforts is
-    converted to an effort at the initial values.
+    """Collect the noise of a problem: given values first, then declared values, then values of a solution. Noise of
+    measured signals is converted to effort noise at the initial values.
 
     Raises:
         ProblemError: if one is missing, or a name is none.
@@ -313,8 +313,8 @@ def known_noise(problem: Problem, random: Sequence[NoiseSize], noise: Noises, kn
 
 
 def effort_densities(problem: Problem, planned: Recording, noise: Noises, known: Solution | None) -> Array:
-    """Return spectral densities of the effort noise of each joint coordinate, then of force and torque on free bodies,
-    (n_s + 6 n_f,) [N m/√Hz or N/√Hz]: measurement noise or process noise.
+    """Return spectral densities of effort noise (measurement or process noise) for each joint coordinate, then of force
+    and torque on free bodies, (n_s + 6 n_f,) [N m/√Hz or N/√Hz].
 
     Raises:
         ProblemError: if one is unknown or zero.

@@ -49,7 +49,7 @@ alone = threading.Lock()
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A problem with changes. It is sent to workers as a file path, from which they load the problem.
+    """Problem with changes, sent to worker processes as a file path from which they load it.
 
     Args:
         given: the problem; None in a worker.
@@ -66,7 +66,7 @@ class Source:
     def of(
         cls, problem: Problem | str | os.PathLike[str], initial: Mapping[str, float] | None, fixed: Iterable[str]
     ) -> Source:
-        """Create a source from a problem or a problem file, with initial values and fixed parameters."""
+        """Make a source from a problem or a problem file, with initial values and fixed parameters."""
         variant = Variant(initial=dict(initial or {}), fixed=tuple(fixed))
         if isinstance(problem, Problem):
             return cls(problem, None, variant)
@@ -88,11 +88,11 @@ class Source:
 
     @property
     def posed(self) -> tuple[Problem, str, dict[str, Any]]:
-        """The changed problem, the backend and the solver's options."""
+        """Changed problem, solver backend and solver options."""
         return self.variant.posed(self.problem)
 
     def identity(self, *more: object) -> str:
-        """Hash of everything on which fits depend."""
+        """Hash of all inputs that determine a fit."""
         facts = (self.digest, repr(self.variant), sorted(versions().items()), *more)
         return hashlib.sha256(repr(facts).encode()).hexdigest()
 
@@ -110,7 +110,7 @@ def _loaded(path: str, expected: str) -> Problem:
 
 @dataclass(frozen=True, eq=False)
 class Job(ABC):
-    """The work of a study on one problem of a file, or on all of them together."""
+    """Work of a study on one problem in a file, or on all problems of the file."""
 
     problems: Mapping[str, Problem]
     """Those of the file, by their keys, that it is about: one, or all of them."""
@@ -131,17 +131,17 @@ class Job(ABC):
 
     @property
     def declared(self) -> Problem:
-        """The problem as its file has it."""
+        """Problem as declared in its file."""
         return next(iter(self.problems.values()))
 
     @cached_property
     def problem(self) -> Problem:
-        """The problem with the settings of the command line."""
+        """Problem with the settings of the command line."""
         return changed(self.declared, self.arguments)
 
     @property
     def variant(self) -> Variant:
-        """Changes that the command line makes, in a form for workers."""
+        """Changes by the command line, in a form that workers can receive."""
         known, arguments = self.declared.parameter_set.known, self.arguments
         given = {name: getattr(arguments, name, None) for name in _SWEPT}
         return Variant(
@@ -152,18 +152,18 @@ class Job(ABC):
 
     @property
     def sent(self) -> Source:
-        """The problem in the form that is sent to workers."""
+        """Problem in the form that workers can receive."""
         return Source(self.declared, self.path, self.variant)
 
     @property
     def folder(self) -> Path:
-        """Result folder of a command that always writes one."""
+        """Path of the result folder, for a command that always writes one."""
         assert self.out is not None
         return self.out
 
     @abstractmethod
     def fit(self, problem: Problem, near: Solution | None = None, doing: str = "", hold: bool = False) -> Solution:
-        """Make one of several fits, or load it if the same command has finished it before.
+        """Make one of several fits, or load this fit if an earlier run of the same command finished it.
 
         Args:
             near: a solution to begin from.
@@ -176,16 +176,16 @@ class Job(ABC):
 
     @abstractmethod
     def expect(self, fits: int) -> None:
-        """Announce about how many fits the study makes, for a forecast of its time."""
+        """Announce the expected number of fits, to predict the total time."""
 
     @property
     @abstractmethod
     def columns(self) -> int:
-        """Number of columns for text on stdout."""
+        """Number of text columns of the terminal or file to which stdout writes."""
 
     @abstractmethod
     def say(self, text: str) -> None:
-        """Print a line on stdout, unless the user wants quiet."""
+        """Print a line on stdout, unless the option ``--quiet`` is set."""
 
     @abstractmethod
     def complain(self, text: str) -> None:
@@ -193,11 +193,11 @@ class Job(ABC):
 
     @abstractmethod
     def along(self, label: str) -> Progress:
-        """A wrapper of an iteration over steps that shows its progress."""
+        """Wrapper of an iteration over steps that shows progress."""
 
     @abstractmethod
     def counting(self, total: int, kept: str, doing: str = "") -> AbstractContextManager[Callable[[bool, bool], None]]:
-        """Return a function to call for each of ``total`` points, with flags for "done before" and "done now".
+        """Return a progress function, called for each of ``total`` points with flags "done before" and "done now".
 
         Args:
             kept: words after the number of done points if the user interrupts.
@@ -206,7 +206,7 @@ class Job(ABC):
 
 
 def changed(problem: Problem, arguments: Namespace) -> Problem:
-    """Apply the settings of the command line and, except for simulations, its initial values to a problem."""
+    """Apply settings of the command line to a problem; initial values too, except for simulations."""
     given = {name: getattr(arguments, name, None) for name in _SETTINGS}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if arguments.stepper is not None:
@@ -220,13 +220,13 @@ def changed(problem: Problem, arguments: Namespace) -> Problem:
 
 
 def unfinished(target: str | os.PathLike[str]) -> Path:
-    """Hidden folder beside a target, for unfinished work."""
+    """Hidden folder beside a result folder, for unfinished work."""
     place = Path(target).resolve()
     return place.with_name(f".{place.name}.unfinished")
 
 
 class KeptFits:
-    """Finished fits of a command and the searches of the current one, stored in a folder.
+    """Store of a command's finished fits and of its current search, in a folder.
 
     Args:
         folder: None keeps nothing.
@@ -242,13 +242,13 @@ class KeptFits:
 
     @contextmanager
     def searching(self, problem: Problem) -> Iterator[None]:
-        """Store the searches in this block, which depend on a problem."""
+        """Store the searches made within a ``with`` block for a problem."""
         journal = self._journal
         with kept_in(None if journal is None else Journal(journal.folder, journal.name(digest(problem)))):
             yield
 
     def fit(self, problem: Problem, solve: Callable[[], Solution]) -> Solution:
-        """Return the next fit, from the folder or by ``solve``.
+        """Return the next fit, from the folder if it is stored, otherwise by ``solve``.
 
         Raises:
             KeyboardInterrupt: if it was interrupted.
@@ -281,7 +281,7 @@ class KeptFits:
 
 
 def digest(problem: Problem) -> str:
-    """Hash of everything in a problem that can change its solution: model, data, settings."""
+    """Hash of the model, data and settings that determine the solution of a problem."""
     model = problem.model
     q, v = ca.SX.sym("q", model.configuration.ambient), ca.SX.sym("v", model.configuration.tangent)
     state = State(model, q, v, v, {signal: ca.SX(i + 1) for i, signal in enumerate(model.signals)}, ca.SX(1))
@@ -333,6 +333,7 @@ def _facts(problem: Problem) -> list[object]:
         [(residual.name, residual.kind, residual.at, residual.states) for residual in problem.residuals],
         [(type(sensor).__name__, tuple(sensor.signals), sensor.sigma) for sensor in problem.observations],
         [(s.signal, s.sigma, s.unit, s.period, s.title, s.loss) for s in problem.channels],
+        [(sensor.resolution, sensor.jitter) for sensor in problem.observations],
         [(p.name, p.lower, p.upper, p.prior) for p in problem.parameters],
         sorted(problem.guess.items()),
         sorted(problem.fixed),

@@ -74,7 +74,7 @@ _BLOCKS = 1000
 
 @dataclass(frozen=True, eq=False)
 class JointPlan:
-    """A joint fit that can be run."""
+    """Plan of a joint fit, ready to run."""
 
     source: Source
     folder: Path
@@ -93,7 +93,7 @@ def solve_jointly(
     fixed: Iterable[str] = (),
     **settings: AxisValue,
 ) -> Solution:
-    """Fit more recordings together than the memory of one process can hold; see ``spookid.studies.joint_fit``.
+    """Fit recordings together that exceed the memory of one process; see ``spookid.studies.joint_fit``.
 
     Args:
         problem: the path of a problem file, ``PROBLEM.py`` or ``PROBLEM.py::key``, which workers load themselves; a
@@ -126,7 +126,7 @@ def solve_jointly(
 
 
 def planned(source: Source, folder: Path, pool: WorkerPool) -> JointPlan:
-    """Create a plan after checking that the problem supports a joint fit.
+    """Make a plan after a check that the problem supports a joint fit.
 
     Raises:
         ProblemError: for what a joint fit cannot do, or a folder that holds something else.
@@ -146,6 +146,7 @@ def planned(source: Source, folder: Path, pool: WorkerPool) -> JointPlan:
         "parameters that each recording has of its own; fit these recordings in one process": posed.parameter_set.own,
         f"delays to estimate ({', '.join(free_delays(posed))}); fix them": free_delays(posed),
         "losses that leave outliers alone; take loss='linear'": any(robust(c.loss) for c in posed.channels),
+        "noise by StudentT or with jitter; fit it in one process": any(c.is_adjusted for c in posed.channels),
         "a mechanism that only contacts hold; fit it in one process": stands_free(posed.model),
     }
     if refused := next((words for words, is_so in others.items() if is_so), None):
@@ -156,7 +157,7 @@ def planned(source: Source, folder: Path, pool: WorkerPool) -> JointPlan:
 
 
 def fit_jointly(plan: JointPlan, pool: WorkerPool, callback: Callback | None = None) -> Solution:
-    """Fit all recordings together, or continue a fit that was begun in the folder of the plan.
+    """Fit all recordings together, or continue an unfinished fit in the folder of the plan.
 
     Raises:
         ProblemError: as ``solve``, or for a recording that does not fit the problem.
@@ -202,8 +203,8 @@ def _fitted(plan: JointPlan, pool: WorkerPool, first: Solution, callback: Callba
     if coarse.outcome.status is Status.CONVERGED:
         return coarse.told(extrapolated(coarse.fit, made), made)
     effect = (
-        f"The estimates contain the discretization error of the step of {posed.step / 2:g} s: the fit with twice the "
-        f"step, which would remove it, did not converge ({coarse.outcome.detail})."
+        f"The estimates contain the discretization error of the step {posed.step / 2:g} s: a fit with twice the step, "
+        f"which removes this error, did not converge ({coarse.outcome.detail})."
     )
     kept = Finding("step.error", (), {"step": posed.step / 2}, effect, advice="Take a smaller step.")
     return found.told(made.result, made, kept)
@@ -282,7 +283,7 @@ class _Searched:
 
     @cached_property
     def fit(self) -> Fit:
-        """Result with the motion of the first recordings, and standard errors from all."""
+        """Result of the fit: motion of the first recordings, and standard errors from all recordings."""
         began, there, everyone, search = time.perf_counter(), self.search.best.point, self.everyone, self.search
         assembly, likelihood = everyone.assembly, None
         version = there.version if isinstance(there, Elsewhere) else 0
@@ -304,7 +305,7 @@ class _Searched:
         return Fit(assembly, outcome, "lm", times, likelihood).judged(known, missed)
 
     def told(self, result: Solution, made: Fit, *findings: Finding) -> Solution:
-        """Result of this fit, or of the finer fit with the discretization bias that this one determines."""
+        """Result of this fit, or of a fit with smaller steps, corrected for the discretization bias by this fit."""
         steps, sums = int(self.sums["steps",]), self.sums
         size = replace(
             result.size,
@@ -324,13 +325,13 @@ def _told(everyone: Everyone, outliers: int, scattered: bool) -> Finding:
     lost_workers = everyone.pool.lost
     first = len(everyone.assembly.transcription.chains)
     words = [
-        f"Estimates, standard errors and noise are based on all {everyone.count:,} recordings; motion, residuals and "
-        f"figures on the first {first}, which also determine friction widths, and the estimator where none is given."
+        f"Estimates, standard errors and noise are based on all {everyone.count:,} recordings. Motion, residuals, "
+        f"figures, friction widths and the automatic choice of the estimator are based on the first {first}."
     ]
     what = "recordings" if everyone.count >= FEWEST else "blocks of the recordings"
-    words += [f"Standard errors follow from the scatter between {what}."] * scattered
+    words += [f"Standard errors are computed from the scatter between {what}."] * scattered
     words += [f"{outliers:,} samples that stand out from their neighbours are left out."] * (outliers > 0)
-    words += [f"Workers were lost {lost_workers} times, and their recordings were fitted again."] * (lost_workers > 0)
+    words += [f"Workers ended {lost_workers} times, and their recordings were fitted again."] * (lost_workers > 0)
     evidence = {"recordings": everyone.count, "left_out": outliers, "lost_workers": lost_workers}
     return Finding("fit.recordings", evidence=evidence, effect=" ".join(words))
 

@@ -55,7 +55,7 @@ What = Literal["prepare", "fit", "fisher", "errors"]
 
 @dataclass(frozen=True, eq=False)
 class Template:
-    """The problem of the first recordings, as template for all others."""
+    """Problem of the first recordings, which serves as template for all other recordings."""
 
     source: Source
     estimator: str
@@ -64,7 +64,7 @@ class Template:
     """True for steps half as long."""
 
     def assembled(self) -> tuple[Problem, Assembly]:
-        """Return the problem and its assembly, which each process makes once."""
+        """Return the problem and its assembly, which each process computes once."""
         key = self.source.identity(self.estimator, self.step, self.halved)
         if key not in _ready:
             posed, _, _ = self.source.posed
@@ -80,7 +80,7 @@ _ready: dict[str, tuple[Problem, Assembly]] = {}
 
 @dataclass(frozen=True, eq=False)
 class Pass:
-    """Evaluation that is requested of all recordings."""
+    """Request to evaluate all recordings at one point."""
 
     what: What
     folder: str
@@ -114,7 +114,7 @@ def add(total: Sums, more: Mapping[tuple[str, ...], Any]) -> None:
 
 
 def work(template: Template, asked: Pass, first: int, last: int) -> Sums | str:
-    """Evaluate the recordings from ``first`` to before ``last``; returns a text with the reason if that fails."""
+    """Evaluate the recordings ``first`` up to (not including) ``last``; on failure, returns the reason as text."""
     total: Sums = {}
     with alone:
         problem, assembly = template.assembled()
@@ -174,7 +174,7 @@ class _Share:
     folder: Path
 
     def prepared(self) -> Sums:
-        """Write the chain of a recording and its initial values, unless they exist, and return its size."""
+        """Store the chain of a recording and its initial values, unless they exist, and return the size of both."""
         if not self._chain.exists():
             self._begin()
         kept = self._kept()
@@ -198,7 +198,7 @@ class _Share:
         return without_suspects(problem, without(read, saturated_samples(problem, read)))
 
     def joined(self, numbered: Transcription) -> Assembly:
-        """The problem of this recording alone."""
+        """Problem with this recording alone."""
         sampled, _, _ = joined(self.assembly, self._read()[0], self.number)
         return replace(self.assembly, transcription=numbered, sampled=(sampled,))
 
@@ -215,7 +215,7 @@ class _Share:
 
     @property
     def trials(self) -> tuple[Trials, Point]:
-        """Return the fitter of a recording's states and the states, or the initial ones if they were lost."""
+        """Return the solver for a recording's states and the last states, or initial states if those were lost."""
         asked, place = self.asked, _states(self.folder, self.number, self.asked.base)
         if not (place.exists() and self._chain.exists()):
             self._begin()
@@ -224,7 +224,7 @@ class _Share:
         return Trials(problem, asked.sizes, asked.settings, gap=asked.gap), point
 
     def write(self, states: Array) -> None:
-        """Store the new states of a recording instead of those of failed steps."""
+        """Store the new states of a recording; they replace the states of failed steps."""
         self._write_states(states, self.asked.version)
         for version in self.asked.stale:
             with suppress(OSError):
@@ -247,7 +247,7 @@ def _fit(share: _Share) -> Sums:
 
 
 def told(found: Marginal) -> Sums:
-    """Sums that a recording contributes to the likelihood."""
+    """Sums that one recording contributes to the likelihood and its derivatives."""
     sums: Sums = {(name,): getattr(found, name) for name in ("value", "gradient", "volume", "information")}
     parts: dict[str, Mapping[str, Any]] = {name: getattr(found.sweep(), name) for name in _NAMED}
     parts |= {name: getattr(found, name)() for name in _ASKED}
@@ -261,7 +261,7 @@ _NAMED, _ASKED = ("residual", "following"), ("freedom", "coloured", "strength", 
 
 
 def together(sums: Sums, density: bool, fisher: Callable[[], Mapping[tuple[str, str], float]]) -> Marginal:
-    """Combine the sums of all recordings to a likelihood."""
+    """Add the sums of all recordings to the likelihood."""
     parts = {name: {key[1]: v for key, v in sums.items() if key[0] == name} for name in (*_NAMED, *_ASKED, "ahead")}
     swept = Swept(sums["volume",], lambda: (parts["residual"], parts["following"]))
     return Marginal(
@@ -323,7 +323,7 @@ def _place(folder: Path, first: int) -> Path:
 
 
 def forget(folder: Path) -> None:
-    """Remove only the files that a joint fit stores in a folder."""
+    """Remove the files that a joint fit stored in a folder, and no others."""
     if (folder / COARSE).is_dir():
         forget(folder / COARSE)
     for kept in (folder / MARKER, *abandoned(folder / MARKER, "part")):
@@ -348,6 +348,6 @@ def _states(place: Path, number: int, version: int) -> Path:
 
 
 def blocks(count: int) -> Sequence[tuple[int, int]]:
-    """Split the recordings into blocks that do not depend on the number of workers."""
+    """Split the recordings into blocks, independently of the number of workers."""
     size = max(min(_LARGEST, count // _LARGEST), 1)
     return [(first, min(first + size, count)) for first in range(0, count, size)]

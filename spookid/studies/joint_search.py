@@ -29,7 +29,7 @@ SETTLED = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class Everyone:
-    """All recordings of a joint fit, and the workers that evaluate them."""
+    """All recordings of a joint fit, with the workers that evaluate them."""
 
     template: Template
     assembly: Assembly
@@ -39,7 +39,7 @@ class Everyone:
     pool: WorkerPool
 
     def ask(self, asked: Pass) -> Sums:
-        """Evaluate all recordings, and return the sums in their order.
+        """Evaluate all recordings, and return their sums in the order of the recordings.
 
         Raises:
             NotPositiveDefiniteError: if one has no answer.
@@ -57,7 +57,7 @@ class Everyone:
 
 @dataclass(frozen=True, eq=False)
 class Elsewhere(Point):
-    """Point of a joint fit: parameters in this process, states in the workers."""
+    """Point of a joint fit: its parameters are in this process, its states in the workers."""
 
     version: int = 0
     """Number of these."""
@@ -65,7 +65,7 @@ class Elsewhere(Point):
 
 @dataclass(frozen=True, eq=False)
 class JointStates:
-    """Best states of all recordings, which are stored by the workers."""
+    """Best states of all recordings; the workers store them."""
 
     point: Elsewhere
     sums: Sums
@@ -78,29 +78,33 @@ class JointStates:
 
     @property
     def least(self) -> float:
-        """Cost |r|² after a linear step of the states."""
+        """Predicted cost |r|² after a linear step of the states."""
         return float(self.sums["least",])
 
     @property
     def excess(self) -> int:
-        """Number of measured residuals less the degrees of freedom of the states."""
+        """Number of measured residuals minus the degrees of freedom of the states."""
         return int(self.sums["excess",])
 
     @property
     def costs(self) -> dict[Group, float]:
-        """Sum of squared residuals of each group of factors."""
+        """Sum of squared residuals for each group of factors."""
         return {group: float(self.sums["costs", group.name]) for group in Group}
 
-    def moved(self, parameters: Array | None = None, logs: Mapping[str, float] | None = None) -> Point:
-        """Point with other parameters; the workers update its states."""
+    def projected_point(self, point: Point) -> Point:
+        """The same point: the workers project its states."""
+        return point
+
+    def stepped(self, parameters: Array | None = None, logs: Mapping[str, float] | None = None) -> Point:
+        """Point with other parameters; workers update its states accordingly."""
         step = 0.0 if parameters is None else parameters
         return replace(self.point, parameters=self.point.parameters + step)
 
 
 @dataclass(eq=False)
 class JointSearch(Search):
-    """Likelihood search whose states are stored by the workers. With given weights it has no log-sigmas and minimizes
-    |r|², as half its logarithm times the degrees of freedom, to have the unit of a log-likelihood."""
+    """Likelihood search whose states are stored by workers. With given weights there are no log-sigmas, and the
+    objective |r|² is scaled to a log-likelihood: half its logarithm times the degrees of freedom."""
 
     everyone: Everyone = field(kw_only=True)
     freedom: int = field(kw_only=True)
@@ -112,14 +116,14 @@ class JointSearch(Search):
     """Those on disk."""
 
     def pass_of(self, what: Any, point: Point, logs: Array, **more: Any) -> Pass:
-        """Evaluation that is requested of all recordings at a point."""
+        """Request to evaluate all recordings at a point."""
         base = cast(Elsewhere, point).version
         folder, sizes = str(self.everyone.folder), self.sizes
         asked = Pass(what, folder, point.parameters, sizes, logs, base, gap=self.gap, settings=self.inner)
         return replace(asked, **more)
 
     def fitted(self, start: Point, logs: Array, most: float, gap: float) -> tuple[FittedStates, Marginal]:
-        """The states of a trial, and their likelihood."""
+        """States of a trial point and their likelihood."""
         self.versions += 1
         stale = tuple(number for number in self._written if number != cast(Elsewhere, start).version)
         asked = self.pass_of("fit", start, logs, version=self.versions, stale=stale, most=most, gap=gap)
@@ -143,16 +147,16 @@ class JointSearch(Search):
         return {(one, other): value for (_, one, other), value in sums.items()}
 
     def end_beyond(self, step: Array, promised: float) -> None:
-        """No extrapolated end: states in the workers could not follow."""
+        """Never extrapolates beyond the last step, because states in the workers could not follow."""
 
     def next_place(self, start: Point, logs: Array) -> Place:
-        """Checkpoint, written before every step, because states of failed steps are not kept."""
+        """Write a checkpoint before every step, because states of failed steps are not stored."""
         place = super().next_place(start, logs)
         place.wait = 0.0
         return place
 
     def states_arrays(self) -> dict[str, Array]:
-        """Sums over the best states, and the number under which the workers store these."""
+        """Sums for the best states, and the number under which workers stored these states."""
         states = cast(JointStates, self.best.states)
         text = json.dumps([states.point.version, self.versions, [list(key) for key in states.sums]])
         sums = {f"sum {i}": np.asarray(value) for i, value in enumerate(states.sums.values())}

@@ -22,7 +22,7 @@ _MARGIN = 0.01
 
 @dataclass(frozen=True, eq=False)
 class Cone:
-    """Friction cone within which the force of a contact must stay."""
+    """Friction cone that limits the force of a contact."""
 
     contact: Touch
     friction: float
@@ -33,7 +33,7 @@ class Cone:
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """Bounds of n joint coordinates, f frames and c cones, infinite without a limit."""
+    """Bounds of n joint coordinates, f frames and c friction cones; infinite without a limit."""
 
     position: Array
     """(2, n) [rad or m]."""
@@ -48,7 +48,7 @@ class Bounds:
 
     @cached_property
     def rows(self) -> tuple[Array, Array]:
-        """Lower and upper of what ``PlannedEfforts.asked`` gives, (3 n + 3 f + 2 c,)."""
+        """Lower and upper bounds of the quantities in ``PlannedEfforts.asked``, (3 n + 3 f + 2 c,)."""
         symmetric = np.concatenate([self.rate, self.effort])
         forces = np.column_stack([self.cone, 0 * self.cone]).ravel()
         lower = [self.position[0], -symmetric, self.place[0], forces]
@@ -56,7 +56,7 @@ class Bounds:
 
     @cached_property
     def scales(self) -> Array:
-        """By which rows are divided, (3 n + 3 f + 2 c,)."""
+        """Scales by which the limited quantities are divided, (3 n + 3 f + 2 c,)."""
         lower, upper = self.rows
         half = (upper - lower) / 2
         found = np.where(np.isfinite(half) & (half > 0), half, 1.0)
@@ -65,7 +65,7 @@ class Bounds:
 
     @cached_property
     def inner(self) -> tuple[Array, Array]:
-        """Lower and upper limits, tightened for the motion between the instants at which a design is judged."""
+        """Bounds that are tightened, because the motion is checked only at discrete instants."""
         lower, upper = self.rows
         room = np.where(np.isfinite(upper - lower), _MARGIN * self.scales, 0.0)
         below = room.copy()
@@ -75,13 +75,13 @@ class Bounds:
 
     @cached_property
     def present(self) -> Mask:
-        """True for rows that have a limit."""
+        """True for quantities that have a limit."""
         lower, upper = self.rows
         return np.isfinite(lower) | np.isfinite(upper)
 
     def beyond(self, rows: Array) -> float:
-        """How far rows (N, 3 n + 3 f + 2 c) lie beyond, in shares of half the range; negative inside, infinite where
-        there is no such pose."""
+        """Violation of the limits by quantities (N, 3 n + 3 f + 2 c), in shares of half the range; negative inside,
+        infinite if no such pose exists."""
         lower, upper = self.rows
         off = np.maximum(lower - rows, rows - upper) / self.scales
         most = float(np.max(off[:, self.present], initial=-np.inf))
@@ -94,7 +94,7 @@ Box = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True)
 class MotionLimits(metaclass=Checked):
-    """Limits of a planned motion by the labels of coordinates, which are the names of hinges and sliders.
+    """Limits of a planned motion, by coordinate label; the label of a hinge or slider is its name.
 
     >>> limits = MotionLimits(position={"hinge": (-1.0, 1.0)}, rate={"hinge": 3.0})
 
@@ -124,8 +124,8 @@ class MotionLimits(metaclass=Checked):
         for what in ("rate", "effort"):
             for name, value in getattr(self, what).items():
                 if not value > 0:
-                    limit = f"limit {shown(value)} of the {what} of {name!r}"
-                    raise ProblemError(f"{self.where}: {limit}: give one above 0")
+                    limit = f"the {what} limit of coordinate {name!r} is {shown(value)}"
+                    raise ProblemError(f"{self.where}: {limit}: give a limit above 0")
         for name, box in self.place.items():
             if len(box) != 3:
                 raise ProblemError(f"{self.where}: limits of the place of {name!r}: give three pairs, of x, y and z")
@@ -145,7 +145,7 @@ class MotionLimits(metaclass=Checked):
         return MotionLimits(**parts, where=self.where)
 
     def frames(self, problem: Problem) -> list[Frame]:
-        """Frames with limits of their position.
+        """Frames whose position is limited.
 
         Raises:
             ProblemError: for a name that is neither a frame nor a body.
@@ -176,7 +176,7 @@ class MotionLimits(metaclass=Checked):
         return [Cone(contacts[name], *map(float, one)) for name, one in self.cone.items()]
 
     def bounds(self, problem: Problem) -> Bounds:
-        """Bounds as arrays in the order of the model's coordinates.
+        """Bounds as arrays, in the order of the model's coordinates.
 
         Raises:
             ProblemError: for an unknown coordinate, or a motor without a limit of its rate.

@@ -47,7 +47,7 @@ Moving: TypeAlias = tuple[Any, Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class MotorEfforts(Tabular):
-    """Efforts and signals of m motors at N instants."""
+    """Efforts and signals of m motors at N instants of a motion."""
 
     motors: tuple[str, ...]
     """The coordinate that each drives."""
@@ -76,7 +76,7 @@ class MotorEfforts(Tabular):
         return np.array([rms(e) for e in (self.measured_efforts - self.efforts).T])
 
     def blocks(self) -> Sequence[Block]:
-        """Title and a row for each motor: the measured effort and the error of the predicted one."""
+        """Title, and a table with the measured effort and the prediction error of each motor."""
         rows = []
         for i, (error, unit) in enumerate(zip(self.errors.tolist(), self.units, strict=True)):
             known = math.isfinite(error)
@@ -109,7 +109,7 @@ def inverse_dynamics(
     motion: Moving | None = None,
     cutoff: float | None = None,
 ) -> MotorEfforts:
-    """Compute the efforts of the motors along a recording or a given motion, and compare them with measured ones.
+    """Compute motor efforts along a recording or a given motion, and compare them with measured efforts.
 
     Dry friction is smooth, with the problem's ``friction_width`` or 1 % of the motion's rms rate, as in a fit.
 
@@ -163,7 +163,7 @@ class Measured:
 
 
 def check_tree(problem: Problem) -> None:
-    """Refuse forces that are indistinguishable from motor efforts, and motors that share a coordinate."""
+    """Refuse forces that cannot be distinguished from motor efforts, and motors on the same coordinate."""
     model, what = problem.model, problem.what
     if model.has_loops or model.ties or model.is_unilateral:
         raise ProblemError(
@@ -224,12 +224,12 @@ def _given(problem: Problem, motion: Moving) -> Measured:
 
 
 def sampled_every(recording: Recording, channels: Sequence[Channel]) -> float:
-    """Interval of the samples of the fastest of some sensors [s]."""
+    """Sampling interval of the fastest of several sensors [s]."""
     return min(float(np.median(np.diff(finite_samples(recording, c.signal)[0]))) for c in channels)
 
 
 def recorded(problem: Problem, settings: Settings) -> Measured:
-    """Filtered motion of the problem's recording, without its ends.
+    """Filtered motion of the problem's recording, without the ends that the filter distorts.
 
     Args:
         settings: of the problem; equations of others with the same ones need not be made again.
@@ -259,7 +259,7 @@ def _told(problem: Problem, motion: Measured) -> MotorEfforts:
 
 
 def constants(problem: Problem, settings: Settings, rates: Array) -> tuple[list[ca.SX], list[float], Array]:
-    """Values of all symbols in the equations of one instant, and the widths of smooth friction, (n_s,).
+    """Values of all symbols in the equations at one instant, and the widths of smooth friction, (n_s,).
 
     Args:
         problem: all of whose parameters are fixed.
@@ -291,8 +291,8 @@ def _compared(problem: Problem, motion: Measured) -> MotorEfforts:
     rate, ends = 1 / problem.step, spoiled_steps(problem.cutoff, problem.step)
     if len(motion.t) <= 2 * ends + 1:
         raise ProblemError(
-            f"recording {recording.name!r} lasts {motion.t[-1] - motion.t[0]:.3g} s, and a cutoff of "
-            f"{problem.cutoff:g} Hz removes all of it; raise the cutoff"
+            f"recording {recording.name!r} lasts {motion.t[-1] - motion.t[0]:.3g} s, too short for a "
+            f"filter with a cutoff of {problem.cutoff:g} Hz; raise the cutoff"
         )
 
     def filtered(columns: Array) -> Array:
@@ -320,7 +320,7 @@ _NOTHING = 1e-6
 
 @dataclass(frozen=True)
 class TouchSpan:
-    """Contiguous steps in which a contact touches."""
+    """Consecutive steps in which a contact is closed."""
 
     contact: str
     """Name of the ``Contact``."""

@@ -58,7 +58,7 @@ class Rung:
 
 @dataclass(frozen=True)
 class Step:
-    """Comparison of a model with a larger one that contains it."""
+    """Comparison of a model with a larger model that contains it."""
 
     name: str
     """That of the larger model."""
@@ -78,22 +78,22 @@ class Step:
 
     @property
     def likely(self) -> bool:
-        """True if the likelihood prefers it."""
+        """True if the likelihood prefers the larger model."""
         return self.chance < FALSE_ALARMS
 
     @property
     def predicts(self) -> bool:
-        """True if most recordings are predicted better, and so is their mean."""
+        """True if the larger model predicts most recordings better, and has a smaller mean error."""
         return self.gain > 0 and 2 * self.better > self.recordings
 
     @property
     def verdict(self) -> str:
         """In a sentence."""
         share = f"{abs(100 * self.gain):.0f} % {'less' if self.gain > 0 else 'more'}"
-        facts = f"prediction error {share}, smaller on {self.better} of {self.recordings} recordings"
+        facts = f"the prediction error is {share}, smaller on {self.better} of {self.recordings} recordings"
         word = {2: "pays", 0: "does not pay"}.get(self.likely + self.predicts, "")
         word = word or ("pays by likelihood only" if self.likely else "pays by prediction only")
-        fall = f"from {self.before} −2 log L / ĉ falls by {number(self.fall, 3)} (p = {self.chance:.1g})"
+        fall = f"against model {self.before}, −2 log L / ĉ falls by {number(self.fall, 3)} (p = {self.chance:.1g})"
         return f"{self.name} {word}: {fall}, {facts}."
 
 
@@ -115,7 +115,7 @@ class Ladder(Tabular):
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """Comparisons of each model with the largest earlier one that it contains."""
+        """Comparisons of each model with the largest earlier model that it contains."""
         own = {rung.name: rung for rung in self.rungs}
         return tuple(self._step(own[smaller], own[larger]) for larger, smaller in self.below.items())
 
@@ -141,7 +141,7 @@ class Ladder(Tabular):
         return tuple(rung.name for rung in self.rungs if rung.solution.status is not Status.CONVERGED)
 
     def blocks(self) -> list[Block]:
-        """Tables of models, errors of each recording, and extensions that improve the prediction."""
+        """Tables of models, prediction errors of each recording, and model extensions that improve the prediction."""
         rows = [
             (
                 rung.name,
@@ -169,7 +169,7 @@ class Ladder(Tabular):
 
 
 def ladder(problems: Mapping[str, Problem], fit: Fit | None = None) -> Ladder:
-    """Fit nested models in turn, and predict each recording from the others. ::
+    """Fit nested models one after another, and predict each recording from fits to the others. ::
 
         found = spookid.studies.ladder({"M1": with_coulomb, "M3": with_load_dependent})
         print(found)
@@ -270,7 +270,7 @@ def _error(problem: Problem, solution: Solution, recording: Recording) -> float:
 
 
 def begin(job: Job) -> Callable[[], Answer]:
-    """The study ``ladder`` of a command."""
+    """Set up the study ``ladder`` for a command."""
     problems = {name: changed(problem, job.arguments) for name, problem in job.problems.items()}
     _below(problems)
     return lambda: answer(job.place, ladder(problems, job.fit))

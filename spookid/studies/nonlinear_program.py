@@ -80,7 +80,7 @@ class NonlinearProgram:
 
     @cached_property
     def p(self) -> ca.MX:
-        """Symbol of the settings and data, (n_r,)."""
+        """Symbol of the settings and data of the program, (n_r,)."""
         return ca.MX.sym("p", len(self.p0))
 
     @cached_property
@@ -105,12 +105,12 @@ class NonlinearProgram:
 
     @property
     def problem(self) -> dict[str, ca.MX]:
-        """Dictionary of x, p, f and g for ``ca.nlpsol``."""
+        """Dictionary with x, p, f and g for ``ca.nlpsol``."""
         return {"x": self.x, "p": self.p, "f": self.f, "g": self.g}
 
     @property
     def arguments(self) -> dict[str, Array]:
-        """Arguments for a call of the solver that ``ca.nlpsol`` makes."""
+        """Arguments for a call of the solver that ``ca.nlpsol`` returns."""
         return {name: getattr(self, name) for name in ("x0", "lbx", "ubx", "p", "lbg", "ubg")} | {"p": self.p0}
 
     @cached_property
@@ -148,7 +148,7 @@ class NonlinearProgram:
         return self._motion(np.asarray(ca.DM(x)).ravel())
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the program by CasADi's serialization; ``load`` reads it without the problem."""
+        """Write the program in CasADi's serialization format; ``load`` reads the file without the problem."""
         path = Path(path)
         file = ca.FileSerializer(str(path))
         file.pack([self.function, self.states])
@@ -178,7 +178,7 @@ _NAMED = ("x", "g", "p", "parameters")
 
 
 def nonlinear_program(problem: Problem, solution: Solution | None) -> NonlinearProgram:
-    """Build the nonlinear program of a problem; see ``Problem.nlp``."""
+    """Build the fit of a problem as a nonlinear program; see ``Problem.nlp``."""
     noise = None
     if problem.estimates_noise:
         made = _with_noise(problem, solution)
@@ -300,7 +300,7 @@ class _Writer:
 
 
 def unknowns_of_a_step(problem: Problem, count: int) -> list[str]:
-    """Names of the unknowns of a step: joint coordinates or poses, then velocities, then efforts."""
+    """Names of the unknowns in a step: joint coordinates or poses, then velocities, then efforts."""
     scheme, model = problem.scheme, problem.model
     moving = scheme.motion(model).tangent
     names = list(JointCoordinates(model).names)

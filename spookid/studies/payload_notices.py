@@ -41,7 +41,7 @@ _WIDE = 10.0
 
 @dataclass(frozen=True, eq=False)
 class ArmKnowledge:
-    """Deviations of the n_p parameters of an arm from the estimates of its fit."""
+    """Estimated deviations of the n_p parameters of an arm from the results of its fit."""
 
     names: tuple[str, ...]
     estimates: Array
@@ -59,8 +59,8 @@ class ArmKnowledge:
         known = result.sensitivities
         if known.seen is None or not np.all(np.isfinite(known.seen.covariance)):
             raise ProblemError(
-                f"the results of {result.problem!r} have no joint covariance of all parameters, which the standard "
-                "errors of a payload need; solve the problem again"
+                f"the results of {result.problem!r} contain no covariance of all parameters, which is needed for the "
+                "standard errors of a payload; solve the problem again"
             )
         magnitudes = np.where(known.seen.magnitudes > 0, known.seen.magnitudes, 1.0)
         root = np.hstack([root_of(known.seen.joint, magnitudes), _WIDE * known.seen.hidden.T])
@@ -95,7 +95,7 @@ class ArmKnowledge:
         return cls(names, fitted, Normal(mean, root_of(covariance, np.where(widths > 0, widths, 1.0))))
 
     def check(self, result: Solution) -> None:
-        """Refuse a result other than that of the calibration.
+        """Raise ProblemError if the calibration was made with another result.
 
         Raises:
             ProblemError: if it is another.
@@ -103,7 +103,7 @@ class ArmKnowledge:
         own = [result.parameters[name].estimate if name in result.parameters else np.nan for name in self.names]
         if self.names != result.sensitivities.names or not np.allclose(own, self.estimates, rtol=EQUAL, atol=0):
             raise ProblemError(
-                f"the calibration belongs to other results of {result.problem!r}, with other parameters; calibrate "
+                f"the calibration was made with other results of {result.problem!r}, with other parameters; calibrate "
                 "again with these results"
             )
 
@@ -121,7 +121,7 @@ _PASSED = 3 * math.pi / (8 * math.sqrt(2))
 
 
 def expected(problem: Problem, solution: Solution, found: PayloadRows) -> Array:
-    """Expected rms residuals of each balance by the noise of the fit, (n,) [N m or N]; NaN if unknown."""
+    """Rms residuals of each balance that the noise of the fit predicts, (n,) [N m or N]; NaN if unknown."""
     band = math.sqrt(2 * _PASSED * found.cutoff)
     densities = []
     for name, motor in zip(found.names, found.motors, strict=True):
@@ -199,12 +199,12 @@ def findings_of(
 
 
 def remarked(effect: str) -> Finding:
-    """A note that needs no action."""
+    """Make a note that requires no action."""
     return Finding("payload.remark", effect=effect)
 
 
 def excesses(left: Array, limits: Array) -> Array:
-    """Residuals divided by those of the noise of the fit, (n,); NaN where that noise is unknown."""
+    """Ratio of residuals to the noise of the fit, (n,); NaN if that noise is unknown."""
     return np.asarray(np.divide(left, limits, out=np.full(len(limits), np.nan), where=limits > 0))
 
 
@@ -217,13 +217,13 @@ def _none(fit: Regression) -> Iterator[Finding]:
     errors = np.sqrt(np.diag(fit.covariance))[first]
     if np.all(np.abs(fit.estimates[first]) < special.ndtri(1 - 0.05 / (2 * len(first))) * errors):
         mass = f" (mass {uncertain(fit.estimates[0], errors[0])} kg)" if 0 in first else ""
-        yield remarked(f"The estimated payload is zero within its standard error{mass}.")
+        yield remarked(f"The estimated payload does not differ from zero by more than its standard error{mass}.")
 
 
 def _misfit(ratios: Array, found: PayloadRows) -> Iterator[Finding]:
     large = {name: ratio for name, ratio in zip(found.names, ratios.tolist(), strict=True) if ratio > _MISFIT}
     listed = ", ".join(f"{name} ({number(ratio, 2)} times)" for name, ratio in large.items())
-    effect = f"Residuals exceed the noise of the fit: {listed}."
+    effect = f"Residuals of this run exceed the noise of the fit: {listed}."
     if np.nanmax(ratios, initial=0.0) > STRANGE:
         yield Finding(
             "payload.misfit",
@@ -263,7 +263,7 @@ def _changes(problem: Problem, solution: Solution, fit: Regression) -> Iterator[
         yield Finding(
             "payload.arm",
             tuple(large),
-            effect=f"In this run, parameters of the arm differ from those of its fit: {'; '.join(large.values())}.",
+            effect=f"Parameters of the arm in this run differ from their estimates: {'; '.join(large.values())}.",
             advice="Calibrate with a run without a load (--known-mass 0).",
         )
 
@@ -275,7 +275,7 @@ def _impossible(fit: Regression, quantities: Mapping[str, Derived], known_mass: 
         return
     if unseen:
         yield remarked(
-            f"The motion does not determine {', '.join(unseen)} of the payload about the origin of the frame."
+            f"The motion does not determine {', '.join(unseen)} of the payload, about the origin of the frame."
         )
         return
     if any(q.reason for q in quantities.values()):

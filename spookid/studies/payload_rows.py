@@ -47,7 +47,7 @@ _GAP = 5.0
 
 @dataclass(frozen=True, eq=False)
 class PayloadRows:
-    """Regression equations of a recording, channel by channel."""
+    """Regression equations of a payload along a recording, channel by channel."""
 
     names: tuple[str, ...]
     """What each is the balance of: a coordinate of a joint, or the force or torque on a free body."""
@@ -70,12 +70,12 @@ def placed(frame: Frame, values: Mapping[str, float]) -> tuple[Array, Array]:
 
 
 def fine_step(problem: Problem, recording: Recording, cutoff: float) -> float:
-    """Interval of the evaluated instants [s], from the sampling interval or the cutoff [Hz]."""
+    """Time between evaluated instants [s], from the sampling interval or the cutoff [Hz]."""
     return max(sampled_every(recording, problem.channels), 1 / (_FINE * cutoff))
 
 
 def with_values(problem: Problem, recording: Recording) -> Recording:
-    """Part of a recording in which all sensors and inputs have values."""
+    """Part of a recording during which all sensors and inputs have values."""
     seen = [finite_samples(recording, channel.signal)[0] for channel in problem.channels]
     acting = [finite_samples(recording, name)[0] for name in problem.model.signals if name not in recording.before]
     start = max((t[0] for t in [*seen, *acting]), default=recording.t[0])
@@ -149,8 +149,8 @@ def _inner(problem: Problem, motion: Measured) -> slice:
     ends, recording = spoiled_steps(problem.cutoff, problem.step), problem.recordings[0]
     if len(motion.t) <= 4 * ends:
         raise ProblemError(
-            f"recording {recording.name!r} lasts {number(recording.t[-1] - recording.t[0], 3)} s, of which a filter "
-            f"with a cutoff of {number(problem.cutoff)} Hz removes too much; give a longer recording, or raise the "
+            f"recording {recording.name!r} lasts {number(recording.t[-1] - recording.t[0], 3)} s, too short for a "
+            f"filter with a cutoff of {number(problem.cutoff)} Hz; give a longer recording, or raise the "
             "cutoff"
         )
     return slice(ends, -ends)
@@ -177,7 +177,7 @@ def _payload(symbols: ca.SX, joints: JointCoordinates, body: Body, place: tuple[
 
 
 def shifted(pi: ca.SX, at: Array, axes: Array) -> ca.SX:
-    """Transform inertial parameters π to a frame in which theirs has its origin at ``at`` and these axes, (10,)."""
+    """Transform inertial parameters π to a frame with origin ``at`` and given axes, (10,)."""
     mass, moment, inertia = pi[0], ca.DM(axes) @ pi[1:4], inertia_matrix(pi[4:], "inertia")
     turned = ca.DM(axes) @ second_moment(inertia) @ ca.DM(axes).T
     arm = ca.DM(at)

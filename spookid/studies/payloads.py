@@ -62,7 +62,7 @@ _UNSEEN = "the motion does not determine it"
 
 @dataclass(frozen=True, eq=False)
 class Payload(Tabular):
-    """The payload of an arm, in the frame of the body or link that carries it."""
+    """Payload of an arm, in the frame of the body or link that carries it."""
 
     problem: str
     """Name of the problem whose results are the arm's."""
@@ -108,23 +108,23 @@ class Payload(Tabular):
 
     @property
     def exists(self) -> bool:
-        """True if the mass differs from zero, by two standard errors, or was given."""
+        """True if the mass was given, or differs from zero by two standard errors."""
         mass = self.quantities["mass"]
         return mass.estimate > _SURE * mass.std_err
 
     @property
     def fits(self) -> bool:
-        """False if the run probably belongs to another arm: residuals of some coordinate exceed four times the noise of
+        """False if the recording probably is from another arm: residuals of a coordinate exceed four times the noise of
         the fit. The first of ``findings`` is then ``payload.misfit``."""
         left, limits = np.array(list(self.residuals.values())).T
         return not np.nanmax(excesses(left, limits), initial=0.0) > STRANGE
 
     def blocks(self) -> Sequence[Block]:
-        """Verdict, warnings, quantities with standard errors, residuals and facts."""
+        """Verdict, warnings, quantities with standard errors, residuals and facts of the payload."""
         return self.page()
 
     def page(self, verbose: bool = False) -> list[Block]:
-        """Return what the command prints; ``verbose`` adds notes and a table of residuals."""
+        """Return the text that the command prints; ``verbose`` adds notes and a table of residuals."""
         found: list[Block] = [self.verdict, *warnings_of(self.findings, verbose), self._found()]
         if any(q.from_prior > 0 and q.std_err > 0 for q in self.quantities.values()):
             found.append("arm: share of the variance that comes from the uncertainty of the arm.")
@@ -135,7 +135,7 @@ class Payload(Tabular):
         if self.gains:
             pairs = [(o.name, *(uncertain(one.estimate, one.std_err) for one in (o, n)), o.unit) for o, n in self.gains]
             found.append(Table(("gain", "before", "after this run", "unit"), pairs, left=(0, 3)))
-        title = f"effort residuals (inverse dynamics) along {self.recording}, low-passed at {self.cutoff:g} Hz"
+        title = f"effort residuals (inverse dynamics) in recording {self.recording}, low-passed at {self.cutoff:g} Hz"
         rows = [
             (
                 name,
@@ -148,7 +148,7 @@ class Payload(Tabular):
         table = Table(("coordinate", "rms", ""), rows, left=(0, 2))
         found += [title, table] if verbose else [f"{title}, rms: {words}"]
         parts = counted(self.stretches, "block")
-        return [*found, f"frame of {self.body}, standard errors from {parts} of the run, {seconds(self.seconds)}"]
+        return [*found, f"body frame: {self.body}; standard errors from {parts} of the run; {seconds(self.seconds)}"]
 
     @property
     def verdict(self) -> str:
@@ -160,10 +160,10 @@ class Payload(Tabular):
         elif given is not None:
             what = f"calibrated with {f'{number(given)} kg' if given else 'no payload'} on {self.body}"
         elif mass.reason:
-            what = f"the run does not determine a payload on {self.body}"
+            what = f"the run does not determine the payload on body {self.body}"
         else:
             what = f"payload on {self.body}, {size}"
-            what = what if self.exists else f"no payload on {self.body} within the errors, {size}"
+            what = what if self.exists else f"no significant payload on {self.body}, {size}"
         return f"{self.problem}: {what}{warned(self.findings)}"
 
     def _found(self) -> Table:
@@ -222,7 +222,7 @@ def payload(
     values: Mapping[str, float] | None = None,
     cutoff: float | None = None,
 ) -> Payload:
-    """Estimate the payload that was added to a body after the fit, from one recording and without a new fit.
+    """Estimate a payload that was attached to a body after the fit, from one recording, without a new fit.
 
     Args:
         problem: the problem of the arm.
@@ -288,7 +288,7 @@ def _cut(used: Recording, recording: Recording) -> list[Finding]:
     ends = [f"{number(d, 2)} s at its {where}" for d, where in ((before, "beginning"), (after, "end")) if d > 0]
     if not ends:
         return []
-    return [remarked(f"Parts of the run in which a signal has no value are not used: {' and '.join(ends)}.")]
+    return [remarked(f"Parts of the run without values of all signals are not used: {' and '.join(ends)}.")]
 
 
 def _frame(problem: Problem, name: str) -> Frame:
@@ -334,7 +334,7 @@ def _at(
     rate = 1 / sampled_every(recording, problem.channels)
     if cutoff > rate / 2:
         raise ProblemError(
-            f"the cutoff is {number(cutoff)} Hz, and recording {recording.name!r} has {number(rate, 3)} samples a "
+            f"the cutoff is {number(cutoff)} Hz, and recording {recording.name!r} has {number(rate, 3)} samples per "
             "second: give a cutoff below half of this rate, with cutoff= or --cutoff"
         )
     return problem.with_(

@@ -59,7 +59,7 @@ class Moving(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PlannedCoordinates:
-    """Planned coordinates z and dependent coordinates y of a problem at its initial values.
+    """Planned coordinates z and dependent coordinates y of a problem, at its initial values.
 
     Args:
         problem: whose contacts, loops and constraints hold as they do in its home pose.
@@ -81,7 +81,7 @@ class PlannedCoordinates:
 
     @cached_property
     def regressor(self) -> Regressor:
-        """Regressor of the forces along all coordinates."""
+        """Regressor matrix of the forces along all coordinates."""
         return Regressor(self.problem.model, unknown(self.problem))
 
     @property
@@ -128,12 +128,12 @@ class PlannedCoordinates:
 
     @property
     def places(self) -> list[int]:
-        """Index of each planned coordinate among the coordinates of all joints, followed by those of free bodies."""
+        """Index of each planned coordinate among the coordinates of all joints and free bodies."""
         return [self.joints.places[i] for i in self.planned]
 
     def closed(self, z: Array, near: tuple[Array, Array] | None = None) -> Array:
-        """Dependent coordinates y at N instants of a motion, (N, r), on the branch that is continuous with home or a
-        nearby motion; NaN if the constraints cannot be satisfied, or if the next instant is on another branch.
+        """Dependent coordinates y at N instants of a motion, (N, r), on the branch continuous with home or a nearby
+        motion; NaN if the constraints cannot be satisfied, or the next instant is on another branch.
 
         Args:
             z: (N, m).
@@ -193,14 +193,14 @@ class PlannedCoordinates:
 
     @cached_property
     def motors(self) -> tuple[list[int], list[float]]:
-        """Coordinate that each motor drives, and its effort per unit of the signal."""
+        """Driven coordinate of each motor, and effort per unit of the motor's signal."""
         model, values = self.problem.model, self.problem.guess_on()
         places = [model.freedoms_of(motor.joint).start + motor.coordinate for motor in model.motors]
         return places, [substitute(motor.unit_effort, values).item() for motor in model.motors]
 
     @cached_property
     def bearing(self) -> tuple[ca.SX, ca.SX]:
-        """Matrices S and J of motor efforts and constraint forces along the coordinates."""
+        """Matrices S and J that map motor efforts and constraint forces to the coordinates."""
         return self.along[self.motors[0], :], self.moving.rows
 
     # --- the chart ---
@@ -318,13 +318,13 @@ def _solved(J: Array, right: Array) -> Array:
 
 
 def stands(problem: Problem) -> bool:
-    """True for a mechanism with loops, constraints, contacts or free bodies, whose home pose is not arbitrary."""
+    """True if the home pose is not arbitrary: with loops, constraints, contacts or free bodies."""
     joints = JointCoordinates(problem.model)
     return bool(joints.closing or joints.roots)
 
 
 def home_pose(problem: Problem, initial: Initial) -> Initial:
-    """Home pose: ``initial``, or the first pose of the first recording if home is not arbitrary."""
+    """Home pose: given by ``initial``, or the first pose of the first recording if home is not arbitrary."""
     if initial is not None or not problem.recordings or not stands(problem):
         return initial
     start, count = gather(problem, problem.recordings[0]).guess.states[0], len(problem.model.bodies)
@@ -332,7 +332,7 @@ def home_pose(problem: Problem, initial: Initial) -> Initial:
 
 
 def at_guesses(problem: Problem, found: Sequence[ca.SX], given: Sequence[ca.SX]) -> list[ca.SX]:
-    """Evaluate expressions of ``given`` with Parameters at their initial values."""
+    """Evaluate expressions in ``given`` at the initial values of their Parameters."""
     others, values = parameters_in(found, "the model", ignore=given), problem.guess_on()
     numbers = ca.DM([values[p.name] for p in others])
     return list(ca.substitute(list(found), [stacked(others)], [ca.SX(numbers)]))

@@ -104,7 +104,7 @@ def _standing(contacts: Sequence[Touch], t: Array) -> dict[str, Array]:
 
 
 def completed(problem: Problem, given: Recording) -> Recording:
-    """Complete a planned motion: missing signals of the problem are computed from the joint positions.
+    """Complete a planned motion: compute missing signals of the problem from the joint positions.
 
     Args:
         given: a recording with all signals, or at least those of the positions of all joints, of a loop those of the
@@ -126,7 +126,7 @@ def completed(problem: Problem, given: Recording) -> Recording:
             )
     except ProblemError as error:
         raise ProblemError(
-            f"the trajectory has no {missing[0]!r}, which cannot be computed from the other signals: {error}"
+            f"the trajectory has no signal {missing[0]!r}, and other signals do not determine it: {error}"
         ) from None
     from scipy.interpolate import make_interp_spline  # half a second to load
 
@@ -135,12 +135,12 @@ def completed(problem: Problem, given: Recording) -> Recording:
         signal = next((s for s in _positions(problem, freedom.label) if s in given.signals), None)
         if signal is None:
             raise ProblemError(
-                f"the trajectory has neither {missing[0]!r} nor the position of {freedom.label!r} that determines it; "
-                f"it has {', '.join(given.signals)}"
+                f"the trajectory has neither signal {missing[0]!r} nor the position of joint {freedom.label!r}, which "
+                f"determines this signal; it has {', '.join(given.signals)}"
             )
         samples = finite_samples(given, signal)
         if len(samples[0]) < 6:
-            raise ProblemError(f"the trajectory has {len(samples[0])} samples of {signal!r}; give 6 at least")
+            raise ProblemError(f"the trajectory has {len(samples[0])} samples of {signal!r}; give at least 6")
         columns.append(make_interp_spline(*samples, k=5))
     even = np.linspace(t[0], t[-1], len(t))
     motion = np.stack([np.column_stack([spline(even, nu) for spline in columns]) for nu in range(3)])
@@ -167,7 +167,7 @@ def _check_steady(problem: Problem, given: Recording) -> None:
             if len(jumps):
                 k, unit = int(jumps[0]) + 1, freedom.coordinate.unit
                 raise ProblemError(
-                    f"the trajectory makes {freedom.label!r} jump at {t[k]:.6g} s: {signal!r} changes by "
+                    f"the trajectory of joint {freedom.label!r} jumps at {t[k]:.6g} s: signal {signal!r} changes by "
                     f"{moved[k - 1]:.3g} {unit} before this sample and by {moved[k]:.3g} {unit} after it, which no "
                     "motor can follow; make the trajectory smooth"
                 )

@@ -32,7 +32,7 @@ _COVERS = (
 
 @dataclass(frozen=True, eq=False)
 class PosteriorDraws(Tabular):
-    """Posterior draws of the parameters of a problem, (n, n_p)."""
+    """Draws from the posterior distribution of a problem's parameters, (n, n_p)."""
 
     problem: str
     names: tuple[str, ...]
@@ -54,14 +54,14 @@ class PosteriorDraws(Tabular):
         return len(self.values)
 
     def blocks(self, width: int = 80) -> list[Block]:
-        """Table of parameter ranges, and lists of fixed and covered parameters."""
+        """Table of the ranges of the draws, and lists of fixed and included parameters."""
         shares = (5, 50, 95)
         ranges = np.percentile(self.values, shares, axis=0).T
         rows = [
             (name, *(number(value, 4) for value in own), superscripts(unit))
             for name, unit, own in zip(self.names, self.units, ranges.tolist(), strict=True)
         ]
-        held = f"Held at their estimates, without a standard error: {', '.join(self.held)}." if self.held else ""
+        held = f"Parameters without a standard error keep their estimates: {', '.join(self.held)}." if self.held else ""
         again = f"{100 * self.redrawn:.2g} % were beyond a bound or of impossible inertias, and were drawn again."
         found: list[Block] = [
             f"{self.problem}: {counted(len(self), 'draw')} from the posterior, seed {self.seed}",
@@ -74,7 +74,7 @@ class PosteriorDraws(Tabular):
         return [self[i] for i in range(len(self))]
 
     def save(self, path: Path) -> None:
-        """Write the draws with names, units and covered parameters to an NPZ or JSON file.
+        """Write the draws to an NPZ or JSON file, with names, units and the parameters that they include.
 
         Raises:
             ProblemError: for another ending, or if the file cannot be written.
@@ -98,7 +98,7 @@ def _write_npz(part: Path, arrays: Mapping[str, Any]) -> None:
 
 
 def randomize(problem: Problem, solution: Solution, count: int = 1000, seed: int = 0) -> PosteriorDraws:
-    """Draw parameters from the posterior of a fit. ::
+    """Draw parameters from the posterior distribution of a fit. ::
 
         draws = spookid.studies.randomize(problem, solution, 4096)
         simulated = problem.simulate(draws[0], duration=5)
@@ -116,13 +116,13 @@ def randomize(problem: Problem, solution: Solution, count: int = 1000, seed: int
         ProblemError: if no parameter has a standard error, or nearly no draw is within bounds and possible.
     """
     if count < 1:
-        raise ProblemError(f"the number of draws is {count}; give 1 or more")
+        raise ProblemError(f"the number of draws is {count}; give at least 1")
     known = solution.sensitivities
     variances = np.diag(known.covariance)
     moving = np.array([not solution.parameters[name].at_bound for name in known.names], dtype=bool)
     drawn = np.flatnonzero(np.isfinite(variances) & (variances > 0) & moving).tolist()
     if not drawn:
-        raise ProblemError(f"no parameter of {solution.problem!r} has a standard error; there is nothing to draw")
+        raise ProblemError(f"no parameter of {solution.problem!r} has a standard error, so that no draw is possible")
     estimates = [solution.parameters[known.names[i]] for i in drawn]
     names = tuple(one.name for one in estimates)
     center, lower, upper = (
@@ -140,8 +140,8 @@ def randomize(problem: Problem, solution: Solution, count: int = 1000, seed: int
         found, tried = np.vstack([found, values[within]]), tried + count
         if len(found) < 1e-3 * tried:
             raise ProblemError(
-                f"of {tried} draws of {solution.problem!r} {len(found)} are within bounds and physical; the errors are "
-                "too large for a normal distribution: give priors, or record more data"
+                f"only {len(found)} of {tried} draws for {solution.problem!r} are physical and within bounds; errors "
+                "are too large for a normal distribution: give priors, or record more data"
             )
     units = tuple(one.unit for one in estimates)
     accepted = found[:count]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def shared(
     source: Source, posed: Problem, names: Sequence[str], solution: Solution, pool: WorkerPool, folder: Path
 ) -> list[Profile]:
-    """Profiles whose sides workers walk, each warm-started from its neighbour, as ``profile`` does it.
+    """Likelihood profiles computed by several workers; each fit starts from its neighbour, as in ``profile``.
 
     Args:
         source: of the problem.
@@ -59,7 +59,7 @@ def _side(source: Source, folder: Path, name: str, way: int) -> tuple[ProfilePoi
 
 
 def begin(job: Job) -> Callable[[], Answer]:
-    """The study ``profile`` of a command."""
+    """Set up the study ``profile`` for a command."""
     names, free = list(dict.fromkeys(job.arguments.parameter)), [parameter.name for parameter in job.problem.free]
     for name in names:
         if name not in free:
@@ -79,7 +79,7 @@ def begin(job: Job) -> Callable[[], Answer]:
 
 
 def answer(profiles: Sequence[Profile], label: str) -> Answer:
-    """With the files ``profile.txt`` and ``profile.png``."""
+    """Result of the study, with the files ``profile.txt`` and ``profile.png``."""
     failed = [p.name for p in profiles if not p.converged]
     _, *shown = blocks(profiles)
     return Answer(
@@ -89,7 +89,7 @@ def answer(profiles: Sequence[Profile], label: str) -> Answer:
         shown,
         {"parameters": {one.name: _entry(one) for one in profiles}},
         profiles[0].assumptions,
-        [f"Not every fit of the profile of {name} converged." for name in failed],
+        [f"Some fits of the likelihood profile of {name} did not converge." for name in failed],
         {"profile.txt": table(profiles), "profile.png": pictures.drawn(figure, profiles)},
         [f"{label}: not every fit of the profile of {', '.join(failed)} converged"] if failed else [],
     )
@@ -103,26 +103,26 @@ def _entry(profile: Profile) -> dict[str, Any]:
 
 
 def conclusion(profiles: Sequence[Profile]) -> str:
-    """For which parameters the linearized interval holds."""
+    """Sentence on the parameters whose linearized interval is accurate."""
     if len(profiles) == 1:
         return f"{profiles[0].name}: {profiles[0].verdict}"
     holds, others = (", ".join(p.name for p in profiles if p.holds is held) for held in (True, False))
     if not others:
-        return f"The linearized 95 % intervals of {holds} hold."
-    rest = f"{others}: see what is said of each"
+        return f"The linearized 95 % intervals of parameters {holds} are accurate."
+    rest = f"{others}: see the verdict of each"
     if not holds:
-        return f"The linearized 95 % intervals do not hold for any parameter: {rest}."
-    return f"The linearized 95 % intervals hold for {holds}, but not for {rest}."
+        return f"The linearized 95 % intervals of all parameters are inaccurate: {rest}."
+    return f"The linearized 95 % intervals are accurate for {holds}, but not for {rest}."
 
 
 def table(profiles: Sequence[Profile]) -> str:
-    """A row a parameter: estimate and both 95 % intervals, then a sentence for each."""
+    """Table of estimate and both 95 % intervals of each parameter, and a sentence for each."""
     *shown, said = blocks(profiles)[: -len(profiles)], [f"{p.name}: {p.verdict}" for p in profiles]
     return as_text([*shown[0], "\n".join(said)])
 
 
 def blocks(profiles: Sequence[Profile]) -> list[Block]:
-    """Report of all profiles as title, table and sentences."""
+    """Report of all profiles: title, table and sentences."""
     rows = [(p.row[0], number(p.estimate, 5), *p.row[1:], str(len(p.points) - 1)) for p in profiles]
     title = [f"Profiles of {profiles[0].problem}", *estimator_line(profiles[0].assumptions)]
     head = ("parameter", "estimate", "linearized 95 %", "likelihood ratio 95 %", "fits")
@@ -130,7 +130,7 @@ def blocks(profiles: Sequence[Profile]) -> list[Block]:
 
 
 def figure(profiles: Sequence[Profile]) -> Figure:
-    """Draw one panel per parameter: ζ against the value, the straight line of the linearization, and both intervals."""
+    """Draw one panel per parameter: ζ against the parameter, the line of the linearization, and both intervals."""
     result, panels = pictures.panels(len(profiles), 3, (4.2, 3.0), f"Profiles of {profiles[0].problem}")
     for panel, one in zip(panels, profiles, strict=False):
         _draw(panel, one)

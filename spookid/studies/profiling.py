@@ -44,7 +44,7 @@ _MOST_POINTS = 15
 
 @dataclass(frozen=True)
 class ProfilePoint(Listed):
-    """One fit of a profile, with the parameter fixed at a value."""
+    """One fit of a likelihood profile, with the parameter fixed at a value."""
 
     value: float
     cost: float
@@ -81,12 +81,12 @@ class Profile(Tabular):
 
     @property
     def linear(self) -> tuple[float, float]:
-        """The linearized 95 % interval; NaN if there is no standard error."""
+        """Linearized 95 % interval; NaN without a standard error."""
         return self.estimate - CRITICAL * self.std_err, self.estimate + CRITICAL * self.std_err
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Likelihood-ratio 95 % interval; ends are bounds if reached first, infinite if none was found."""
+        """Likelihood-ratio 95 % interval; ends are bounds if these are reached first, infinite if none was found."""
         return self._end(-1), self._end(1)
 
     @property
@@ -96,13 +96,13 @@ class Profile(Tabular):
 
     @property
     def ratio(self) -> float:
-        """Width of the likelihood-ratio interval over that of the linearized one."""
+        """Width of the likelihood-ratio interval divided by the width of the linearized interval."""
         low, high = self.interval
         return (high - low) / (2 * CRITICAL * self.std_err) if self.std_err > 0 else math.nan
 
     @property
     def holds(self) -> bool:
-        """True if all fits converged and both intervals agree within 10 % of their width."""
+        """True if the linearized interval is accurate: fits converged, and both agree within 10 % of their width."""
         low, high = self.interval
         centered = abs(high + low - 2 * self.estimate) < 0.1 * (high - low) < math.inf
         return self.converged and centered and abs(self.ratio - 1) < 0.1
@@ -112,27 +112,27 @@ class Profile(Tabular):
         """Conclusion about the interval, in a sentence."""
         if not self.converged:
             return "No verdict: a fit did not converge."
-        center, how, end = self._center, "costs less", "minimum"
+        center, how, end = self._center, "has a lower cost", "minimum"
         best = min(self.points, key=lambda p: p.cost)
         beaten = best.cost < center.cost * (1 - 1e-6)
         if self.likely:
-            best, how, end = max(self.points, key=lambda p: p.log_likelihood), "is likelier", "maximum"
+            best, how, end = max(self.points, key=lambda p: p.log_likelihood), "is more likely", "maximum"
             beaten = best.log_likelihood > center.log_likelihood + 0.01  # solvers stop at less
         if beaten:
             again = f"solve again from there (--set {self.name}={number(best.value)})"
-            return f"A fit with another value of the parameter {how}: the estimate is not the {end}; {again}."
+            return f"A fit with another value of the parameter {how}: the estimate is not at the {end}; {again}."
         if sides := [side for side, end in zip(("below", "above"), self.interval, strict=True) if math.isinf(end)]:
-            return f"The data do not limit {self.name} {' or '.join(sides)}."
+            return f"The data give no bound on {self.name} {' or '.join(sides)}."
         if not math.isfinite(self.std_err):
-            return f"The data limit {self.name} although it has no standard error."
+            return f"The data give bounds on parameter {self.name}, although it has no standard error."
         if self.holds:
-            return "The linearized interval holds: both agree within 10 % of their width."
-        wide = f"{self.ratio:.2g} times as wide as the linearized one"
+            return "The linearized interval is accurate: both intervals agree within 10 % of their width."
+        wide = f"{self.ratio:.2g} times as wide as the linearized interval"
         return f"The likelihood-ratio interval is {wide}; use the likelihood-ratio interval."
 
     @property
     def row(self) -> tuple[str, str, str]:
-        """Row of a table of both intervals."""
+        """Row of the table of both intervals, for this parameter."""
         return labelled(self.name, self.unit), interval_words(self.linear), interval_words(self.interval)
 
     def blocks(self) -> Sequence[Block]:
@@ -157,7 +157,7 @@ class Profile(Tabular):
 
     @property
     def likely(self) -> bool:
-        """True if ζ is that of a likelihood, False if it is that of the cost."""
+        """True if ζ is computed from the likelihood, False if from the cost."""
         return math.isfinite(self._center.log_likelihood)
 
     @property
@@ -176,12 +176,12 @@ class Profile(Tabular):
 
 
 def expected_fits() -> int:
-    """Fits of a profile whose likelihood is that of a normal distribution."""
+    """Expected number of fits for a profile, if the likelihood is that of a normal distribution."""
     return 2 * math.ceil(_FAR / _RISE)
 
 
 def interval_words(ends: tuple[float, float]) -> str:
-    """Format an interval as ``[low, high]``, or a dash if it is unknown."""
+    """Format an interval as ``[low, high]``, or as a dash if it is unknown."""
     return "-" if any(map(math.isnan, ends)) else f"[{number(ends[0], 5)}, {number(ends[1], 5)}]"
 
 
@@ -193,8 +193,8 @@ def profile(
     solution: Solution | None = None,
     sides: Sequence[ProfilePoint] = (),
 ) -> Profile:
-    """Compute the likelihood profile of the parameter ``name``: refits with it fixed at values on both sides of its
-    estimate.
+    """Compute the likelihood profile of the parameter ``name``: fits with this parameter fixed at values on both sides
+    of the estimate.
 
     The fits have the estimator and the samples that the solution has chosen.
 
@@ -217,7 +217,7 @@ def profile(
 
 
 def side(problem: Problem, name: str, fit: Fit, solution: Solution, way: int) -> tuple[ProfilePoint, ...]:
-    """Compute one side of a profile, below (−1) or above (1) the estimate; arguments and errors as of ``profile``."""
+    """Compute one side of a likelihood profile, below (−1) or above (1) the estimate; otherwise like ``profile``."""
     walk = _begun(problem, name, fit, solution)
     walk.go(way)
     return tuple(walk.points[1:])
@@ -289,7 +289,7 @@ class _Walk:
 
     @cached_property
     def scale(self) -> float:
-        """Residual variance s² for the parameter; at a bound or without an error the mean of the others."""
+        """Residual variance s² for the parameter; at a bound or without an error, the mean of other parameters."""
         known, factors = self.solution.sensitivities, raised(self.solution)
         if math.isfinite(self.center.log_likelihood):
             squares = {name: factor**2 for name, factor in factors.items()}
@@ -304,7 +304,7 @@ class _Walk:
         return self.solution.cost.total / max(size.residuals - size.states - size.parameters, 1)
 
     def go(self, side: int) -> None:
-        """Add points from the estimate to one side until ζ is large or a bound is reached."""
+        """Add fits from the estimate towards one side until ζ is large enough or a bound is reached."""
         bound, known = self.ends[side > 0], self.known
         step = _RISE * known.std_err if known.std_err > 0 and math.isfinite(known.std_err) else 0.0
         step = step or 0.1 * (abs(known.estimate) or abs(self.problem.guess[known.name]) or 1.0)

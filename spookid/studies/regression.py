@@ -42,7 +42,7 @@ _BALANCES: dict[str, Balance] = {"inverse-dynamics": "forces", "energy": "energy
 
 @dataclass(frozen=True, eq=False)
 class Regression(Tabular):
-    """Estimates of a regression and, on request, those of a fit of the same parameters."""
+    """Estimates of a regression and, on request, of a fit for comparison."""
 
     problem: str
     """Its name."""
@@ -77,15 +77,15 @@ class Regression(Tabular):
 
     @property
     def apart(self) -> Array:
-        """Difference of regression and fit over the root of the sum of both squared errors, (n,). Both use the same
-        data, so that they usually differ by less than one; NaN without an error."""
+        """Difference of regression and fit divided by the root of the sum of both variances, (n,). Both use the same
+        data, so that the ratio is usually below one; NaN without an error."""
         if not self.fit:
             return np.full(len(self.names), np.nan)
         other = np.array([[one.estimate, one.std_err] for one in self.fit]).reshape(-1, 2)
         return np.asarray((self.estimates - other[:, 0]) / np.hypot(self.std_errs, other[:, 1]))
 
     def beside(self, solution: Solution) -> Regression:
-        """The same regression, with the estimates of a fit for comparison.
+        """Return the same regression with the estimates of a fit for comparison.
 
         Raises:
             ProblemError: if the solution does not know a parameter.
@@ -93,7 +93,7 @@ class Regression(Tabular):
         return replace(self, fit=tuple(solution(formula) for formula in self.formulas))
 
     def errors_on(self, problem: Problem) -> Array:
-        """Root mean square residuals of its estimates on other recordings with the same filter, (m,).
+        """Root mean square residuals of these estimates on other recordings with the same filter, (m,).
 
         Args:
             problem: of the same model, with those recordings.
@@ -125,7 +125,7 @@ class Regression(Tabular):
         how = "Savitzky–Golay" if self.filter == "savgol" else "Butterworth"
         what = "inverse dynamics" if self.method == "inverse-dynamics" else "energy"
         title = (
-            f"Regression on {what} of {self.problem}: {counted(len(self.names), kind)}, {how} filter of "
+            f"Regression of {self.problem} by {what}: {counted(len(self.names), kind)}, {how} filter with cutoff "
             f"{self.cutoff:g} Hz, condition number {written(self.condition, 3)}."
         )
         remarks = ["Noise of positions and rates biases a regression; its standard errors know of efforts alone."]
@@ -156,7 +156,7 @@ def regress(
     unknowns: Unknowns = "base",
     cutoff: float | None = None,
 ) -> Regression:
-    """Estimates by least squares on filtered derivatives, along all recordings of the problem.
+    """Estimate parameters by least squares on filtered derivatives, along all recordings of the problem.
 
     Every coordinate needs a ``JointPosition``; its effort is that of its motors, none if there is no motor.
 
@@ -186,7 +186,7 @@ def regress(
 
 
 def begin(job: Job) -> Callable[[], Answer]:
-    """The study ``regress`` of a command."""
+    """Set up the study ``regress`` for a command."""
     beside = None if job.source is None else load(job.source)
     choice = {name: getattr(job.arguments, name) for name in ("method", "filter", "unknowns")}
 

@@ -41,7 +41,7 @@ _ORDER = 4
 
 
 class Rows(NamedTuple):
-    """Regression equations of a balance along one recording, at N instants or intervals."""
+    """Regression equations along one recording, at N instants or intervals."""
 
     left: Array
     """What is left of it where all unknowns are zero, or at their values, (N, m)."""
@@ -51,7 +51,7 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True)
 class Filter:
-    """A zero-phase low-pass filter that differentiates."""
+    """Zero-phase low-pass filter that also computes derivatives."""
 
     name: FilterName
     cutoff: float
@@ -60,7 +60,7 @@ class Filter:
     """Between samples [s]."""
 
     def derivatives(self, values: Array) -> list[Array]:
-        """Smoothed values and first and second derivatives of columns (N, n)."""
+        """Smoothed values, first and second derivatives of signals in columns (N, n)."""
         if self.name == "savgol":
             return [self._savgol(values, i) for i in range(3)]
         smooth = self.smooth(values)
@@ -102,7 +102,7 @@ class _Run:
 
 
 class Balances:
-    """The balance of a problem along all of its recordings.
+    """Equations of motion or energy balance of a problem, along all of its recordings.
 
     Args:
         cutoff: of the filter [Hz].
@@ -126,7 +126,7 @@ class Balances:
         return ("energy",) if self.balance == "energy" else tuple(self.regressor.joints.names)
 
     def linear(self, every: bool = False) -> list[Rows]:
-        """Equations of each recording, linear in the quantities of the regressor.
+        """Equations of each recording as linear functions of the regressor's quantities.
 
         Args:
             every: True for rows at every sample; else at those that are nearly uncorrelated.
@@ -139,7 +139,7 @@ class Balances:
         return found
 
     def in_parameters(self, free: Array, every: bool = False) -> list[Rows]:
-        """Equations at values of the free Parameters, (n,), and their derivatives; otherwise like ``linear``."""
+        """Equations at given values of the free Parameters, (n,), and their derivatives; otherwise like ``linear``."""
         function, others = self._function
         found = []
         for run in self._runs:
@@ -173,8 +173,8 @@ class Balances:
         if kept * steps.step * self.cutoff < 2 or 2 * self.cutoff * steps.step >= 1:
             raise ProblemError(
                 f"recording {recording.name!r} lasts {steps.step * (steps.count - 1):.3g} s with samples of "
-                f"{1000 * steps.step:.3g} ms, of which a filter with a cutoff of {self.cutoff:g} Hz removes "
-                "everything; choose another cutoff"
+                f"{1000 * steps.step:.3g} ms, unsuitable for a filter with a cutoff of {self.cutoff:g} Hz; "
+                "choose another cutoff"
             )
         moved = np.column_stack([_shown(recording, channel, steps, values) for channel in channels])
         count = np.arange(len(model.freedoms))
@@ -217,7 +217,7 @@ def _encoders(problem: Problem) -> list[Channel]:
 
 
 def check_balanced(problem: Problem, study: str) -> None:
-    """Refuse a problem whose forces cannot be computed from the motion of its joints.
+    """Raise ProblemError for a problem whose forces do not follow from the motion of its joints.
 
     Args:
         study: what it is for, with its article.
@@ -236,7 +236,7 @@ def check_balanced(problem: Problem, study: str) -> None:
 
 
 def check_shown(problem: Problem, study: str) -> None:
-    """Refuse a problem with forces that do not affect its joint motion.
+    """Raise ProblemError for a problem with forces that do not affect its joint motion.
 
     Raises:
         ProblemError: for joints that turn in space, friction that depends on loads, parameters of single recordings.

@@ -36,7 +36,7 @@ def errors(rows: Sequence[Rows]) -> Array:
 
 
 def linear(rows: Sequence[Rows]) -> tuple[Grouping, Array, Array, list[Rows]]:
-    """Solve the linear regression: independent columns, coefficients, residual deviation of each equation, and
+    """Solve the linear regression: returns independent columns, coefficients, residual deviation of each equation, and
     residuals with slopes."""
     grouping = regrouped(np.vstack([one.slopes.reshape(-1, one.slopes.shape[2]) for one in rows]))
     chosen = [Rows(one.left, one.slopes[:, :, list(grouping.kept)]) for one in rows]
@@ -58,7 +58,7 @@ def _solved(rows: Sequence[Rows], weights: Array) -> Array:
 
 
 def spread(rows: Sequence[Rows]) -> Array:
-    """Residual deviation of each equation, corrected for the degrees of freedom; nearly zero for an exact fit."""
+    """Residual standard deviation of each equation, corrected for degrees of freedom; nearly zero if exact."""
     found, count = errors(rows), sum(one.left.size for one in rows)
     free = max(count - rows[0].slopes.shape[2], 1)
     found *= math.sqrt(count / free)
@@ -66,7 +66,7 @@ def spread(rows: Sequence[Rows]) -> Array:
 
 
 def covariance(rows: Sequence[Rows], weights: Array, known: Array | None = None) -> Array:
-    """Sandwich covariance H⁻¹ (S + P) H⁻¹, S of autocorrelated scores, P the prior; NaN if unidentifiable."""
+    """Sandwich covariance H⁻¹ (S + P) H⁻¹ with autocorrelated scores S and prior P; NaN if unidentifiable."""
     n = rows[0].slopes.shape[2]
     prior = np.zeros((n, n)) if known is None else known
     information, scatter = prior.copy(), prior.copy()
@@ -89,7 +89,7 @@ def covariance(rows: Sequence[Rows], weights: Array, known: Array | None = None)
 
 
 def augmented(rows: Sequence[Rows], weights: Array, prior: Array, slopes: Array) -> Rows:
-    """Stack the weighted equations, those of priors last."""
+    """Stack the weighted equations; equations of priors are last."""
     n = slopes.shape[1]
     left = [(one.left / weights).ravel() for one in rows]
     columns = [(one.slopes / weights[:, None]).reshape(-1, n) for one in rows]
@@ -97,7 +97,7 @@ def augmented(rows: Sequence[Rows], weights: Array, prior: Array, slopes: Array)
 
 
 def in_base(balances: Balances) -> dict[str, Any]:
-    """Results in base parameters, in which the equations are linear: fields of a ``Regression``.
+    """Results in base parameters, in which equations are linear: fields of a ``Regression``.
 
     Raises:
         ProblemError: if nothing that acts is known in size.
@@ -143,7 +143,7 @@ Beliefs: TypeAlias = Callable[[Array], tuple[Array, Array]]
 
 
 def in_declared(balances: Balances) -> dict[str, Any]:
-    """Results in the problem's Parameters, with bounds and priors: fields of a ``Regression``.
+    """Results in the declared Parameters, with bounds and priors: fields of a ``Regression``.
 
     Raises:
         ProblemError: if none is free, or the least squares do not converge.

@@ -60,7 +60,7 @@ def simulate(
     substeps: int | None = None,
     progress: Progress | None = None,
 ) -> Recording:
-    """Simulate the mechanism forward in time; arguments, result and errors are those of ``Problem.simulate``.
+    """Simulate a mechanism forward in time; arguments, result and errors are those of ``Problem.simulate``.
 
     With ``Variational()`` and smooth friction each step is divided until the motion converges to 1e-6 m and rad
     (``stepping.exact``), into 256 parts at most. A RuntimeWarning reports that this is not enough, or that the
@@ -105,7 +105,7 @@ def _motion(march: _March, substeps: int | None) -> Array:
         raise StepFailedError(error.step, error.residual, error.states, error.why, march.place(error.step)) from None
     if refined.left > TOLERANCE:
         warnings.warn(
-            f"simulation of {problem.name!r}: even with {MOST} substeps per step the error is up to {refined.left:.1g} "
+            f"simulation of {problem.name!r}: with {MOST} substeps per step, the error is still {refined.left:.1g} "
             "(m, rad, m/s or rad/s); take a smaller step or a wider friction_width",
             RuntimeWarning,
             stacklevel=4,
@@ -141,7 +141,7 @@ class _March:
 
     @cached_property
     def held(self) -> Array:
-        """Flags of contacts for a staggered step: 1 if one holds from a step to the next, (N − 1, n_c)."""
+        """Contact flags for a staggered step, (N − 1, n_c): 1 if the contact is closed from a step to the next."""
         model = self.problem.model
         if not self.problem.stepper.staggered:
             check_schedules(model, self.problem.stepper.name, self.problem.stepper.refuses)
@@ -162,7 +162,7 @@ class _March:
         return acting_within(self.source, self._acting, self.steps)
 
     def place(self, step: int) -> str:
-        """Description of a step for messages: its recording, if there are several, and its time."""
+        """Description of a step for messages: recording, if there are several, and time."""
         several = len(self.problem.recordings) > 1
         of = f" of recording {self.problem.recordings[self.recording].name!r}" if several else ""
         return f"{of} (t = {self.steps.times()[step]:.6g} s)"
@@ -173,12 +173,12 @@ class _March:
         return self.problem.stepper.staggered and self.problem.model.holding.takes_inputs
 
     def constants(self, substeps: int = 1) -> tuple[Constant, ...]:
-        """Values of all symbols of a substep."""
+        """Values of all symbols in a substep."""
         shared = numbers(self.problem.with_(step=self.problem.step / substeps), self.settings, self.widths)
         return (*shared, *chosen_numbers(self.problem, self.problem.guess, self.recording))
 
     def divided(self, substeps: int) -> Array:
-        """States at the steps, with a given number of substeps per step, (N, 13 n_b).
+        """States at all steps, (N, 13 n_b), computed with a given number of substeps per step.
 
         Raises:
             StepFailedError: with the states and the number of the step that failed.
@@ -211,7 +211,7 @@ class _March:
         return contiguous(np.hstack([inputs, random]))
 
     def refined(self) -> Refined:
-        """States at the steps, with substeps refined until the states converge.
+        """States at all steps, with more and more substeps until the states converge.
 
         Raises:
             StepFailedError: if a step has no solution.
@@ -246,7 +246,7 @@ class _March:
 def forward_stepper(
     problem: Problem, settings: Settings, constants: tuple[Constant, ...], random: bool = False
 ) -> NewtonStepper | ExactStepper:
-    """Return the function that advances the mechanism by a step, with smooth friction or with friction that sticks.
+    """Return the function that advances the mechanism by one step, with smooth friction or with sticking friction.
 
     Raises:
         ProblemError: for constraints that only push with smooth friction.
@@ -280,7 +280,7 @@ def _recording(
 
 
 def announced(label: str, step: float, progress: Progress | None) -> Progress:
-    """Progress wrapper that issues a RuntimeWarning before a long simulation."""
+    """Progress wrapper that first warns (RuntimeWarning) if a simulation takes long."""
 
     def along(steps: Iterable[int]) -> Iterator[int]:
         assert isinstance(steps, Sequence)

@@ -40,7 +40,7 @@ standard deviations of signals, of both where a signal is called like a joint. N
 
 
 def noise_sizes(problem: Problem, noise: Noises) -> dict[str, float] | None:
-    """Noise by names of coordinates and signals (``measured_noise``); None if no noise is simulated."""
+    """Simulated noise by names of coordinates and signals (``measured_noise``); None without noise."""
     if noise is None:
         return None
     known = {freedom.label for freedom in problem.model.freedoms} | {o.signal for o in problem.channels}
@@ -51,7 +51,7 @@ def noise_sizes(problem: Problem, noise: Noises) -> dict[str, float] | None:
 
 
 def given_sizes(problem: Problem, noise: Noises) -> dict[tuple[str, str], float]:
-    """Return given noise by kind and name; a name applies to both process and measurement noise."""
+    """Return given noise by kind and name; a name may select both process and measurement noise."""
     if isinstance(noise, Solution):
         return {(n.kind, m): n.density if n.kind == "disturbance" else n.std for n in noise.noise for m in n.names}
     for name, size in (noise or {}).items():
@@ -70,7 +70,7 @@ def random_impulses(problem: Problem, sizes: Mapping[str, float], steps: int, rn
 
 
 def values_of(problem: Problem, parameters: Parameters) -> dict[str, float]:
-    """Check values of parameters by name; raises ProblemError for unknown names and for values that are not numbers."""
+    """Check given parameter values by name; raises ProblemError for unknown names and values that are not numbers."""
     given = parameters.values if isinstance(parameters, Solution) else dict(parameters or {})
     known = problem.parameter_set.known
     for name in given:
@@ -83,7 +83,7 @@ def values_of(problem: Problem, parameters: Parameters) -> dict[str, float]:
 
 
 def step_grid(problem: Problem, duration: float | None, measured: Grid | None) -> Grid:
-    """Return the steps of a simulation: those of the recording, or of ``duration`` [s] from its start.
+    """Return the time grid of a simulation: that of the recording, or of ``duration`` [s] from its start.
 
     Raises:
         ProblemError: for no duration, or one that is too short.
@@ -101,7 +101,7 @@ def step_grid(problem: Problem, duration: float | None, measured: Grid | None) -
 
 
 def starting_state(problem: Problem, initial: Initial, recording: int) -> Array:
-    """Return the requested initial state (13 n_b,), with loops closed; raises ProblemError as ``simulate``."""
+    """Return the requested initial state (13 n_b,) with closed loops; raises ProblemError as ``simulate``."""
     bodies = len(problem.model.bodies)
     if isinstance(initial, Solution):
         initial = initial.trajectories[recording].q[0], initial.trajectories[recording].v[0]
@@ -109,7 +109,7 @@ def starting_state(problem: Problem, initial: Initial, recording: int) -> Array:
         q, v = (floats(part, f"initial {name}") for name, part in zip("qv", initial, strict=True))
         if q.shape != (bodies, 7) or v.shape != (bodies, 6):
             raise ProblemError(
-                f"initial has q of shape {q.shape} and v of {v.shape}; it needs ({bodies}, 7) and ({bodies}, 6)"
+                f"initial has q of shape {q.shape} and v of {v.shape}; give shapes ({bodies}, 7) and ({bodies}, 6)"
             )
         return np.concatenate([q.ravel(), v.ravel()])
     values = problem.guess_on(problem.recordings[recording].name if problem.recordings else None)
@@ -152,7 +152,7 @@ def _position_and_rate(name: str, value: Any) -> Array:
     except (TypeError, ValueError):
         pair = np.zeros(0)
     if pair.shape not in ((1,), (2,)) or not np.all(np.isfinite(pair)):
-        raise ProblemError(f"initial: {name!r} is {shown(value)}; give its position or (position, rate)")
+        raise ProblemError(f"initial: joint {name!r} is {shown(value)}; give a position or (position, rate)")
     return pair
 
 

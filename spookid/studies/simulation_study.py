@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Comparison(Tabular):
-    """Simulated motion of N steps, n_b bodies, n_o observed signals and n_u inputs, beside the measurements."""
+    """Simulated motion and measurements: N steps, n_b bodies, n_o observed signals and n_u inputs."""
 
     name: str
     """The recording's, or the problem's if there is none."""
@@ -75,7 +75,7 @@ class Comparison(Tabular):
         return f"<Comparison on {self.name!r}: {quantity(self.duration, 's', 6)}{', failed' if self.failure else ''}>"
 
     def blocks(self) -> Sequence[Block]:
-        """Title, a row for each signal, and the reason if the simulation ended early."""
+        """Title, a table of the signals, and the reason if the simulation ended early."""
         rows = [(one["signal"], quantity(one["rms"], superscripts(one["unit"]))) for one in self.records()]
         ended = [f"It ended early: {self.failure}"] if self.failure else []
         title = f"{self.name}, simulated for {quantity(self.duration, 's', 6)}"
@@ -98,17 +98,17 @@ class Comparison(Tabular):
 
     @property
     def nearest(self) -> Array:
-        """Predicted signals with each angle shifted by whole turns to the observed one, (N, n_o)."""
+        """Predicted signals; angles are shifted by whole turns to the observed angles, (N, n_o)."""
         return beside(self.predicted, self.observed, self.periods)
 
     @property
     def rms(self) -> dict[str, float]:
-        """Root mean square difference to the measurement, by signal; NaN without a measurement."""
+        """Rms difference between simulated and measured signal, by signal; NaN without a measurement."""
         differences = self.nearest - self.observed
         return {signal: rms(differences[:, i]) for i, signal in enumerate(self.signals)}
 
     def recording(self) -> Recording | None:
-        """The simulated signals and the inputs as a recording; None for a single step."""
+        """Simulated signals and inputs as a recording; None for a single step."""
         if len(self.t) < 2:
             return None
         signals = {signal: self.predicted[:, i] for i, signal in enumerate(self.signals)}
@@ -123,7 +123,7 @@ def compare(
     initial: Initial,
     progress: Progress,
 ) -> Comparison:
-    """Simulate a problem on its recording ``index``, or from rest if it has none; see ``Problem.simulate``.
+    """Simulate a problem on its recording ``index``, or from rest without recordings; see ``Problem.simulate``.
 
     A step that has no solution ends the motion early, and ``failure`` says so.
 
@@ -172,7 +172,7 @@ def compare(
 
 
 def begin(job: Job) -> Callable[[], Answer]:
-    """The study ``simulate`` of a command."""
+    """Set up the study ``simulate`` for a command."""
     solution = None if job.source is None else load_answer(job.source, job.arguments.force)
     problem = job.problem
     if solution is not None and job.arguments.step is None:
@@ -230,7 +230,7 @@ def _initial(problem: Problem, solution: Solution | None, index: int) -> Initial
 
 
 def answer(job: Job, problem: Problem, values: Mapping[str, float], comparisons: Sequence[Comparison]) -> Answer:
-    """Answer of the study, with ``trajectory.npz``, ``simulation.png`` and a CSV file of simulated signals and inputs
+    """Result of the study, with ``trajectory.npz``, ``simulation.png`` and a CSV file of simulated signals and inputs
     per recording.
 
     Args:
@@ -250,7 +250,7 @@ def answer(job: Job, problem: Problem, values: Mapping[str, float], comparisons:
     return Answer(
         problem.name,
         "",
-        f"The simulation of {count} of up to {number(longest, 6)} s {status}{worst}.",
+        f"Simulation of {count} of up to {number(longest, 6)} s: {status}{worst}.",
         [_table(comparisons), *([Table(("parameter", "value"), given)] if given else [])],
         {
             "status": status,

@@ -36,7 +36,7 @@ _ERRORS = 1.0
 
 
 def basins(sweep: Sweep) -> tuple[Basin, ...]:
-    """Starts grouped by the minimum at which they ended, the best first, then those that did not converge."""
+    """Groups of starts that reached the same minimum, the best first; starts that did not converge are last."""
     groups: list[list[SweepPoint]] = []
     for point in sorted(sweep.points, key=_rank):
         alike = (group for group in groups if point.converged and _same(group[0], point))
@@ -89,13 +89,13 @@ def _worse(point: SweepPoint, best: SweepPoint) -> str:
     if less <= _SAME:
         return "It is as likely as the best, with other estimates: the data do not distinguish them."
     if math.isfinite(less):
-        return f"It is a local optimum: its log-likelihood is {number(less, 3)} below that of the best."
+        return f"This is a local optimum: its log-likelihood is {number(less, 3)} below the best optimum."
     times = point.cost.total / max(best.cost.total, 1e-300)
-    return f"It is a local minimum: its cost is {number(times, 3)} times that of the best."
+    return f"This is a local minimum: its cost is {number(times, 3)} times the cost of the best minimum."
 
 
 def planned(source: Source, count: int, seed: int) -> Plan:
-    """Create several starts of a problem.
+    """Make several starts of a problem, with random initial values.
 
     Raises:
         ProblemError: for fewer than two, an invalid seed, or initial values that cannot be drawn.
@@ -112,7 +112,7 @@ def planned(source: Source, count: int, seed: int) -> Plan:
 def searched(
     plan: Plan, folder: Path | None, jobs: int | None, executor: Executor | None, seen: Seen
 ) -> tuple[dict[str, float], tuple[Basin, ...]]:
-    """Return the initial values of the best start, and the results of all.
+    """Return the initial values of the best start, and the results of all starts.
 
     Args:
         folder: where starts are kept as they are solved; None keeps none.
@@ -138,8 +138,8 @@ def from_starts(
     callback: Callback | None,
     warm_start: object,
 ) -> Solution:
-    """Solve several starts one after another in this process, and return the best with all results. After Ctrl-C, the
-    best of the finished starts is returned, marked as interrupted.
+    """Solve several starts one after another in this process, and return the best solution with all results. After
+    Ctrl-C, the best finished start is returned, marked as interrupted.
 
     Args:
         callback: called with every accepted iterate of each start.

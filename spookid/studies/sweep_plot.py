@@ -30,7 +30,7 @@ Line = tuple[str, Sequence[SweepPoint], dict[str, Any]]
 
 
 def figures(sweep: Sweep) -> list[Figure]:
-    """One figure for every combination of values of the third and further axes."""
+    """Draw one figure for each combination of values of the third and further axes."""
     first, further = sweep.axes[:2], sweep.axes[2:]
     result = []
     for values in grid_points(further):

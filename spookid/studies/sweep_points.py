@@ -31,7 +31,7 @@ _UNKNOWN = Cost(math.nan, math.nan, math.nan)
 
 @dataclass(frozen=True)
 class Axis:
-    """One direction of the grid of a study."""
+    """One axis of the grid of a sweep: a parameter or setting, and its values."""
 
     name: str
     """Of a setting or of a parameter."""
@@ -56,7 +56,7 @@ class Axis:
 
 
 def axis(text: str) -> Axis:
-    """Parse an axis ``NAME=a:b:n``, ``NAME=a:b:nlog`` or ``NAME=a,b,c``.
+    """Parse an axis of the form ``NAME=a:b:n``, ``NAME=a:b:nlog`` or ``NAME=a,b,c``.
 
     Raises:
         ProblemError: if the text is none of these.
@@ -104,19 +104,19 @@ def axes_of(over: Mapping[str, Iterable[AxisValue]] | Sequence[Axis]) -> tuple[A
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ProblemError(f"{twice!r} is swept twice; put all its values into one axis")
     if math.prod(len(one.values) for one in axes) > _MOST_POINTS:
-        raise ProblemError(f"the axes have more than {_MOST_POINTS:,} points; take fewer values")
+        raise ProblemError(f"the grid has more than {_MOST_POINTS:,} points; give fewer values per axis")
     return axes
 
 
 def grid_points(axes: Sequence[Axis]) -> list[dict[str, AxisValue]]:
-    """All combinations of the values; the last axis changes fastest."""
+    """All combinations of the axes' values; values of the last axis change fastest."""
     names = [one.name for one in axes]
     return [dict(zip(names, values, strict=True)) for values in product(*(one.values for one in axes))]
 
 
 def from_neighbours(axes: Sequence[Axis]) -> list[dict[int, int | None]]:
-    """Order of all points of a grid in successive groups, each point with its neighbour in an earlier group from which
-    it starts, or None.
+    """Order of all grid points in successive groups; each point is paired with a neighbour in an earlier group, whose
+    solution is its initial value, or None.
 
     Along an axis of numbers the middle comes first, then the middles of both halves, and so on, so that groups grow.
     Points that differ in a text, or in the number of a random start, are no neighbours.
@@ -203,13 +203,13 @@ class SweepPoint(Listed):
 
     @property
     def place(self) -> str:
-        """Coordinates of the point in the grid, as text."""
+        """Coordinates of the grid point, as text."""
         return ", ".join(f"{name} = {word(value)}" for name, value in self.values.items())
 
 
 @dataclass(frozen=True, repr=False)
 class Sweep(Tabular):
-    """A problem solved at every point of a grid.
+    """Solutions of a problem at every point of a grid.
 
     >>> [axis.name for axis in sweep(problem, {"step": [0.01, 0.02]}, jobs=1).axes]
     ['step']
@@ -236,13 +236,13 @@ class Sweep(Tabular):
 
     @property
     def estimated(self) -> dict[str, str]:
-        """Units, by name, of parameters that are estimated at one point at least."""
+        """Parameters that are estimated at one point at least, by name, with units."""
         estimates = [estimate for point in self.points for estimate in point.parameters.values()]
         return {estimate.name: estimate.unit for estimate in estimates if not estimate.fixed}
 
     @property
     def likely(self) -> bool:
-        """True if every point that was solved has a likelihood."""
+        """True if every solved point has a likelihood."""
         solved = [point for point in self.points if point.status is not None]
         return bool(solved) and all(math.isfinite(point.log_likelihood) for point in solved)
 
@@ -258,7 +258,7 @@ class Sweep(Tabular):
 
     @property
     def doubted(self) -> list[str]:
-        """Warnings at the first few points that have any, and the number of such points."""
+        """Warnings at the first few points with warnings, and the number of such points."""
         doubts = [f"{point.place}: {notice}" for point in self.points for notice in point.notices]
         return [*doubts[:6], *([f"... and {len(doubts) - 6} more"] if len(doubts) > 6 else [])]
 
@@ -266,12 +266,12 @@ class Sweep(Tabular):
         return self.text(100)
 
     def text(self, width: int) -> str:
-        """Table of axes, status, iterations, cost, likelihood and estimates of every point, split to fit ``width``."""
+        """Table of all points: axes, status, iterations, cost, likelihood and estimates, split to fit ``width``."""
         blocks = self._blocks(width)
         return as_text(block.text(indent="  ") if isinstance(block, Table) else block for block in blocks)
 
     def blocks(self) -> Sequence[Block]:
-        """Title, one table, and what failed."""
+        """Title, a table of all points, and the errors of failed points."""
         return self._blocks(10**6)
 
     def _blocks(self, width: int) -> list[Block]:
@@ -337,7 +337,7 @@ def _estimate(estimate: Estimate | None) -> str:
 def solve_point(
     problem: Problem, variant: Variant, values: Mapping[str, AxisValue], near: Mapping[str, float] | None = None
 ) -> SweepPoint:
-    """Solve a variant of ``problem`` at a point of the grid; errors are stored in the answer.
+    """Solve a variant of ``problem`` at a grid point; errors are stored in the answer.
 
     Args:
         near: estimates of a neighbour to begin from; if that does not converge, from the variant's own initial values.
@@ -359,7 +359,7 @@ def solve_point(
 def solved_at(
     problem: Problem, variant: Variant, values: Mapping[str, AxisValue], callback: Callback | None = None
 ) -> tuple[SweepPoint, Solution | None]:
-    """Return the answer at a point and the solution, if any; exceptions of the callback propagate."""
+    """Return the answer at a grid point and the solution, if any; exceptions of the callback propagate."""
     try:
         changed, backend, options = variant.at(values, problem).posed(problem)
         s = solve(changed, backend, options, callback)

@@ -65,13 +65,13 @@ _SPEAKS_OF = {
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A sweep that can be run."""
+    """Plan of a sweep, ready to run."""
 
     source: Source
     axes: tuple[Axis, ...]
 
     def sweep(self, points: tuple[SweepPoint, ...]) -> Sweep:
-        """The sweep, with the points that are solved so far."""
+        """Sweep with the points that are solved so far."""
         problem, variant = self.source.problem, self.source.variant
         first = next(iter(grid_points(self.axes)))
         changed, _, _ = variant.at(first, problem).posed(problem)
@@ -81,7 +81,7 @@ class Plan:
         return Sweep(problem.name, self.axes, points, variant, versions(), told)
 
     def settled(self) -> Plan:
-        """The same plan with the estimator and outliers of a fit without the axes, for all points."""
+        """Return the same plan in which all points use the estimator and outliers of a fit without the axes."""
         posed, backend, options = self.source.posed
         if not posed.estimates_noise or {"state_weight", "estimator"} & {one.name for one in self.axes}:
             return self
@@ -90,7 +90,7 @@ class Plan:
 
 
 def plan(source: Source, axes: tuple[Axis, ...]) -> Plan:
-    """Create a plan after checking its points with the problem.
+    """Make a plan after a check of its points with the problem.
 
     Raises:
         ProblemError: for the first that it does not, or a problem that has nothing to fit.
@@ -104,7 +104,7 @@ def plan(source: Source, axes: tuple[Axis, ...]) -> Plan:
 
 
 def run_sweep(plan: Plan, store: Store | None, jobs: int | None, executor: Executor | None, seen: Seen) -> Sweep:
-    """Solve all points of a plan that are not in the store.
+    """Solve all points of a plan that the store does not contain.
 
     Args:
         jobs: worker processes; None: as many as there are processors.
@@ -118,7 +118,7 @@ def run_sweep(plan: Plan, store: Store | None, jobs: int | None, executor: Execu
     if executor is not None and source.path is None:
         raise ProblemError(f"{source.problem.what} cannot be sent to an executor; give the path of a problem file")
     if jobs is not None and jobs < 1:
-        raise ProblemError(f"jobs is {jobs}; give a whole number from 1 on")
+        raise ProblemError(f"the number of jobs is {jobs}; give a whole number of at least 1")
     everything = grid_points(plan.axes)
     known = {i: point for i, values in enumerate(everything) if store and (point := store.get(values))}
     for point in known.values():
@@ -156,14 +156,14 @@ def _work(source: Source, values: Mapping[str, AxisValue], near: Mapping[str, fl
 
 @dataclass(frozen=True)
 class Store:
-    """Store of solved points in a folder, for one problem, variant and set of versions."""
+    """Folder with solved points, for one problem, variant and set of package versions."""
 
     folder: Path
     identity: str
     """Digest of all that the points depend on beside their own values."""
 
     def get(self, values: Mapping[str, AxisValue]) -> SweepPoint | None:
-        """Return the stored point, or None."""
+        """Return the stored point, or None if it is not stored."""
         try:
             tree = msgspec.json.decode(self._path(values).read_bytes())
             return _point_of(tree, values) if tree["identity"] == self.identity else None
@@ -171,7 +171,7 @@ class Store:
             return None  # a file that is missing or damaged is a point to solve again
 
     def put(self, point: SweepPoint) -> None:
-        """Store a point unless it failed; failed points are solved again by a later run."""
+        """Store a point, unless it failed; a later run solves failed points again."""
         if point.status is not None:
             tree = {"schema": SCHEMA, "identity": self.identity, **point_tree(point)}
             folders.write(self._path(point.values), tree)
@@ -184,7 +184,7 @@ class Store:
 
 
 def point_tree(point: SweepPoint) -> dict[str, Any]:
-    """Convert a point to the structure that its file contains."""
+    """Convert a point to the content of its file."""
     tree = asdict(point)
     return {**tree, "cost": {"total": point.cost.total, **tree["cost"]}}
 
@@ -237,7 +237,7 @@ def sweep(
 
 
 def begin(job: Job) -> Callable[[], Answer]:
-    """The study ``sweep`` of a command."""
+    """Set up the study ``sweep`` for a command."""
     axes = axes_of([axis(text) for text in job.arguments.over])
     planned, total = plan(job.sent, axes), math.prod(len(one.values) for one in axes)
 
@@ -268,7 +268,7 @@ def run(
     executor: Executor | None = None,
     seen: Seen | None = None,
 ) -> Sweep:
-    """Run a plan, and write its folder; arguments and errors as of `sweep`."""
+    """Run a plan, and write its result folder; arguments and errors as for `sweep`."""
     told = seen or (lambda point, before: None)
     if folder is None:
         return run_sweep(plan.settled(), None, jobs, executor, told)
@@ -281,7 +281,7 @@ def run(
 
 
 def answer(sweep: Sweep, complete: bool = True) -> Answer:
-    """Answer of the study, with ``sweep.csv``, ``sweep.txt`` and figures if all points are solved."""
+    """Result of the study, with ``sweep.csv``, ``sweep.txt``, and figures if all points are solved."""
     from spookid.studies import sweep_plot  # Matplotlib takes a while to load
 
     figures = sweep_plot.figures(sweep) if complete else []

@@ -54,7 +54,7 @@ _PART = 0.1
 
 
 class Fit(Protocol):
-    """Function with which studies fit a problem, like ``Job.fit``."""
+    """Function that fits a problem for a study, such as ``Job.fit``."""
 
     def __call__(self, problem: Problem, near: Solution | None = None, doing: str = "", hold: bool = False) -> Solution:
         """Solve a problem, from a solution near by if there is one, whose noise is held if that is asked for."""
@@ -71,7 +71,7 @@ def fitting(backend: str = "lm", options: Mapping[str, Any] = MappingProxyType({
 
 @dataclass(frozen=True)
 class Chosen:
-    """Estimator and outliers that a fit has chosen: results are comparable only if they share them."""
+    """Estimator and outliers that a fit has chosen; only results with the same choices are comparable."""
 
     estimator: str
     """"noise" or "hard"; empty where there was no choice."""
@@ -85,14 +85,14 @@ class Chosen:
 
     @classmethod
     def by(cls, solution: Solution) -> Chosen:
-        """Read the choices from a solution."""
+        """Read the chosen estimator and outliers from a solution."""
         choice = solution.choice
         known = {} if choice is None else choice.correlation_times
         outliers, widths = tuple(solution.outliers), widths_of(solution)
         return cls(choice.estimator if choice else "", dynamics(solution), outliers, known, widths)
 
     def posed(self, problem: Problem) -> Problem:
-        """Apply the chosen estimator, if the stepper supports it, and the chosen samples to a problem."""
+        """Apply the chosen estimator, if the stepper supports it, and the chosen outliers to a problem."""
         estimator = self.estimator or ("noise" if problem.chooses_estimator else problem.estimator)
         if estimator == "hard" and not (problem.estimates_noise and DETERMINISTIC not in problem.scheme.refuses):
             estimator = "noise"
@@ -102,17 +102,17 @@ class Chosen:
         return of_same_samples(problem, self)
 
     def assumed(self, problem: Problem) -> dict[str, str]:
-        """Assumptions of a study in words."""
+        """Assumptions of a study, as text."""
         return assumed(problem) | ({"Estimator": self.words} if self.estimator else {})
 
 
 def is_hard(solution: Solution) -> bool:
-    """True if the fit has deterministic dynamics by choice: its log-likelihood is that of the estimated noise."""
+    """True if the fit chose deterministic dynamics; its log-likelihood is then that of the fit with estimated noise."""
     return solution.choice is not None and solution.choice.is_hard
 
 
 def raised(solution: Solution) -> dict[str, float]:
-    """Factor by which each standard error was raised to the block jackknife, without parameters at a bound."""
+    """Factor by which the block jackknife increased each standard error; without parameters at a bound."""
     known = solution.sensitivities
     factors = known.inflation if known.inflation.size else np.ones(len(known.names))
     pairs = zip(known.names, factors.tolist(), strict=True)
@@ -120,7 +120,7 @@ def raised(solution: Solution) -> dict[str, float]:
 
 
 def estimator_line(assumptions: Mapping[str, str]) -> list[str]:
-    """Sentence about the estimator, for the tables of studies."""
+    """Sentence on the estimator, for tables of studies."""
     return [f"Estimator: {assumptions['Estimator']}"] if "Estimator" in assumptions else []
 
 
@@ -142,7 +142,7 @@ class Variant:
     """What a fit has chosen that all variants are to share."""
 
     def at(self, point: Mapping[str, AxisValue], problem: Problem) -> Variant:
-        """Return this variant at a point of a grid of settings and parameters of ``problem``.
+        """Return this variant of ``problem`` at a point of a grid of settings and parameters.
 
         A parameter's name goes before that of an option of the solver.
 
@@ -166,7 +166,7 @@ class Variant:
         return Variant(settings, held, initial, self.fixed, self.seed, self.chosen)
 
     def posed(self, problem: Problem) -> tuple[Problem, str, dict[str, Any]]:
-        """The changed problem, the backend and the solver's options.
+        """Changed problem, solver backend and solver options.
 
         Raises:
             ProblemError: for what the problem refuses.
@@ -210,7 +210,7 @@ def _checked(name: str, value: AxisValue, parameters: set[str]) -> AxisValue:
 def drawn(
     problem: Problem, start: float | str, seed: int, guesses: Mapping[str, float], held: Collection[str] = ()
 ) -> dict[str, float]:
-    """Draw the initial values of a start, reproducibly by seed; start 0 has the problem's own.
+    """Draw the initial values of a start, reproducible by its seed; start 0 has the problem's initial values.
 
     Args:
         initial values: initial values that replace the problem's own.
@@ -220,7 +220,7 @@ def drawn(
         ProblemError: for a start that is no whole number from 0 on, or an initial value of zero whose size is unknown.
     """
     if isinstance(start, str) or start < 0 or start != int(start):
-        raise ProblemError(f"start is {start!r}; give a whole number from 0 on")
+        raise ProblemError(f"the number of the start is {start!r}; give a whole number of at least 0")
     if start == 0:
         return {}
     rng = np.random.default_rng([seed, int(start)])

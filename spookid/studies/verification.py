@@ -49,7 +49,7 @@ _SCHEMA = 1
 
 @dataclass(frozen=True, eq=False)
 class Card:
-    """Card of a fit: its estimates, noise and information in one file."""
+    """Card of a fit: a file with estimates, noise and information matrix, to verify later logs."""
 
     problem: str
     """Name of the problem."""
@@ -84,7 +84,7 @@ class Card:
         return np.sqrt(np.diag(np.array(self.covariance)))
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write it as JSON; raises ProblemError if the file cannot be written."""
+        """Write the card as JSON; raises ProblemError if the file cannot be written."""
         tree = {"schema": _SCHEMA, **{name: getattr(self, name) for name in self.__dataclass_fields__}}
         folders.write(Path(path), msgspec.json.format(msgspec.json.encode(tree), indent=1).decode() + "\n")
 
@@ -111,7 +111,7 @@ class Card:
 
 @checked
 def card(problem: Problem, solution: Solution) -> Card:
-    """Make the card of a fit. ::
+    """Make the verification card of a fit. ::
 
         spookid.studies.card(problem, solution).save("arm.card.json")
 
@@ -122,7 +122,7 @@ def card(problem: Problem, solution: Solution) -> Card:
     free = [one for name, one in solution.parameters.items() if name in own and not (one.fixed or one.at_bound)]
     free = [one for one in free if one.name in known.names and math.isfinite(one.std_err) and one.std_err > 0]
     if not free:
-        raise ProblemError(f"no parameter of {solution.problem!r} has a standard error; there is nothing to verify")
+        raise ProblemError(f"no parameter of {solution.problem!r} has a standard error, so that no card is possible")
     places = [known.names.index(one.name) for one in free]
     covariance = known.covariance[np.ix_(places, places)]
     scales = [one.scale if math.isfinite(one.scale) else 1.0 for one in free]
@@ -167,7 +167,7 @@ def _hash(recording: Recording) -> str:
 
 @dataclass(frozen=True)
 class Change:
-    """Estimated change of one parameter from a log, if no other parameter has changed."""
+    """Estimated change of one parameter between fit and log, if no other parameter has changed."""
 
     name: str
     unit: str
@@ -182,7 +182,7 @@ class Change:
 
 @dataclass(frozen=True, eq=False)
 class Verification(Tabular):
-    """Result of testing a log against a card."""
+    """Result of the test of a log against a card."""
 
     problem: str
     recording: str
@@ -198,12 +198,12 @@ class Verification(Tabular):
 
     @property
     def strongest(self) -> Change:
-        """The most significant change of a parameter."""
+        """Most significant change of a parameter."""
         return max(self.changes, key=lambda one: abs(one.statistic))
 
     @property
     def agrees(self) -> bool:
-        """True if no parameter has changed."""
+        """True if no parameter has changed significantly."""
         return abs(self.strongest.statistic) <= self.limit
 
     @property
@@ -215,7 +215,7 @@ class Verification(Tabular):
         amount = f"{quantity(one.change, one.unit)} ± {number(one.error, 2)}"
         share = f", {100 * one.change / one.estimate:+.3g} %" if one.estimate else ""
         return (
-            f"CHANGED {one.name} by {amount}{share}: z = {one.statistic:+.1f}, beyond {self.limit:.1f} ({rate}). "
+            f"CHANGED {one.name} by {amount}{share}: |z = {one.statistic:+.1f}| exceeds {self.limit:.1f} ({rate}). "
             "A parameter with a similar effect may have changed instead."
         )
 
@@ -241,7 +241,7 @@ class Verification(Tabular):
 
 @checked
 def verify(problem: Problem, known: Card, recording: Recording, false_alarms: float = FALSE_ALARMS) -> Verification:
-    """Test whether the parameters of a card describe another log, by a score test without a new fit. ::
+    """Test if the parameters of a card describe another log, by a score test without a new fit. ::
 
         found = spookid.studies.verify(problem, Card.load("arm.card.json"), Recording.from_csv("today.csv"))
         print(found.verdict)
@@ -257,7 +257,7 @@ def verify(problem: Problem, known: Card, recording: Recording, false_alarms: fl
             motion and noise cannot be estimated, or a rate that is not between 0 and 1.
     """
     if not 0 < false_alarms < 1:
-        raise ProblemError(f"false_alarms is {false_alarms:g}; give a rate between 0 and 1")
+        raise ProblemError(f"the argument false_alarms is {false_alarms:g}; give a rate between 0 and 1")
     if problem.name != known.problem or _model(problem) != known.model:
         raise ProblemError(
             f"{problem.what} is not the problem of the card, which is of {known.problem!r}: its file has changed "
@@ -276,8 +276,8 @@ def verify(problem: Problem, known: Card, recording: Recording, false_alarms: fl
     likely = made.likelihood
     if made.outcome.status is not Status.CONVERGED or likely is None or likely.states is None:
         raise ProblemError(
-            f"motion and noise of {recording.name!r} could not be estimated ({made.outcome.status.value}); check the "
-            "log"
+            f"motion and noise of recording {recording.name!r} could not be estimated ({made.outcome.status.value}); "
+            "check the log"
         )
     corner, counted = likely.states.schur, likely.normaliser
     score = corner[:-1, -1] + (0 if counted is None else counted)

@@ -33,7 +33,7 @@ _TRIES = 3
 
 @dataclass(frozen=True)
 class Lost:
-    """Placeholder for the result of a task at which workers end unexpectedly."""
+    """Placeholder for the result of a task whose worker process ended unexpectedly."""
 
     reason: str
 
@@ -54,11 +54,11 @@ class WorkerPool:
 
     @property
     def alone(self) -> bool:
-        """True if this process does the work."""
+        """True if this process executes the tasks itself."""
         return self.executor is None and self.jobs == 1
 
     def map(self, work: Callable[..., R], tasks: Sequence[tuple[Any, ...]]) -> Iterator[R]:
-        """Results in the order of the tasks, whose arguments and results can be sent.
+        """Return results in the order of the tasks; arguments and results of tasks must be picklable.
 
         Raises:
             ProblemError: that of a task, or if workers die at one again and again.
@@ -67,7 +67,7 @@ class WorkerPool:
         for number, result in self.answers(work, dict(enumerate(tasks))):
             if isinstance(result, Lost):
                 raise ProblemError(
-                    f"a task ended its worker {_TRIES + 1} times ({result.reason}); run it with one worker to "
+                    f"a task made its worker process end {_TRIES + 1} times ({result.reason}); run one worker to "
                     "find the cause"
                 )
             found[number] = result
@@ -76,8 +76,7 @@ class WorkerPool:
                 told += 1
 
     def answers(self, work: Callable[..., R], tasks: Mapping[int, tuple[Any, ...]]) -> Answers[R]:
-        """Yield task numbers and results in the order of completion; the task of a worker that dies is repeated by
-        others.
+        """Yield task numbers and results in the order of completion; if a worker dies, others repeat its task.
 
         Raises:
             ProblemError: that of a task.
@@ -129,7 +128,7 @@ class WorkerPool:
 
 
 def processes(jobs: int) -> Executor:
-    """Return an executor of single-threaded processes, the same at every call unless one of them died.
+    """Return an executor of single-threaded processes; every call returns the same one, unless a process died.
 
     Processes that have nothing to do end by themselves, and at once with this one.
     """
@@ -180,7 +179,7 @@ def _follow(parent: int) -> None:
 
 @contextmanager
 def cluster(address: str) -> Iterator[Executor]:
-    """An executor over the workers of the Dask scheduler at ``address``, such as ``tcp://10.0.0.1:8786``.
+    """Return an executor that uses the workers of the Dask scheduler at ``address``, such as ``tcp://10.0.0.1:8786``.
 
     Workers need this version of spookid and the problem file with its data at the same path.
 
@@ -195,7 +194,7 @@ def cluster(address: str) -> Iterator[Executor]:
     try:
         client = distributed.Client(address, timeout="10s")
     except (OSError, ValueError) as error:
-        raise ProblemError(f"no Dask scheduler answers at {address} ({error}); check the address") from None
+        raise ProblemError(f"no Dask scheduler answers at address {address} ({error}); check it") from None
     with client:
         executor = Cluster(client, address)
         try:
@@ -205,18 +204,18 @@ def cluster(address: str) -> Iterator[Executor]:
 
 
 class Cluster(Executor):
-    """Executor of a cluster that fails when its scheduler is gone, for which Dask would wait forever."""
+    """Executor of a Dask cluster that raises an error if its scheduler stops, where Dask would wait forever."""
 
     def __init__(self, client: Any, address: str) -> None:
         self._client, self._executor = client, client.get_executor(pure=False)
         self._gone = ProblemError(
-            f"the Dask scheduler at {address} is gone; the same command with a new scheduler continues the work"
+            f"the Dask scheduler at {address} has stopped; the same command with a new scheduler continues"
         )
         self._running = weakref.WeakSet[Future[Any]]()
         threading.Thread(target=self._watch, daemon=True).start()
 
     def submit(self, work: Any, /, *given: Any, **named: Any) -> Future[Any]:
-        """Raises ProblemError if the scheduler is gone."""
+        """Submit a task; raises ProblemError if the scheduler has stopped."""
         if self._client.status != "running":
             raise self._gone
         future, remote = Future[Any](), self._executor.submit(work, *given, **named)

@@ -45,7 +45,7 @@ class Job:
             if process.returncode is None:
                 process.kill()
             await process.wait()
-        raise ProblemError(f"the process of {self._task['task']!r} ended without an answer; memory may have run out")
+        raise ProblemError(f"the process of task {self._task['task']!r} ended without an answer; was memory short?")
 
     def cancel(self) -> None:
         """Ask it to end with the best that it has."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError
 from spookid.robots import Robot
-from spookid.robots.logs import EFFORTS, Log, Matched, opened
+from spookid.robots.logs import Log, Matched, opened
 from spookid.studio.choices import ROLES, Choices, Column
 
 
@@ -66,16 +66,10 @@ def matched_by(log: Log, columns: Mapping[str, Column]) -> Matched:
         if not column.role or not column.joint:
             unused[name] = column.reason or "not used"
         elif column.joint in own:
-            both = f"columns {own[column.joint]!r} and {name!r} are both the {column.role} of {column.joint!r}"
+            both = f"columns {own[column.joint]!r} and {name!r} are both the {column.role} of joint {column.joint!r}"
             raise ProblemError(f"{both}; leave one of them unused")
         else:
             own[column.joint] = name
     if not found.get("position"):
-        raise ProblemError(f"no column of {log.path.name} is matched to the position of a joint; match one")
-    effort = max(EFFORTS, key=lambda kind: len(found.get(kind, {})))
-    for kind in EFFORTS:
-        if kind != effort:
-            unused |= dict.fromkeys(found.get(kind, {}).values(), f"a {kind} beside a {effort}")
-    efforts = found.get(effort, {})
-    commands = {joint: column for joint, column in found.get("command", {}).items() if joint not in efforts}
-    return Matched(log.time, found["position"], efforts, effort if efforts else "", unused, commands)
+        raise ProblemError(f"no column of {log.path.name} is assigned to the position of a joint; assign one")
+    return Matched.of(log.time, found, unused)

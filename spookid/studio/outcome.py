@@ -115,4 +115,4 @@ class ResultsStep(Step):
                     link = ui.link(name, "#").classes("text-sm")
                     link.on("click", lambda path=path: ui.download.content(path.read_bytes(), path.name))
                 where = session.results.relative_to(session.folder.root)
-                ui.label(f"spookid solve {session.problem.name} repeats this answer, here in {where}.")
+                ui.label(f"The command spookid solve {session.problem.name} gives the same result. Folder: {where}.")

@@ -16,7 +16,7 @@ _MOST = 5
 
 
 class ParametersStep(Step):
-    """A table to edit, coloured by what the data will determine."""
+    """Page with an editable table of parameters, coloured by what the data will determine."""
 
     @ui.refreshable_method
     def content(self) -> None:

@@ -62,7 +62,7 @@ class RobotStep(Step):
 
     async def _ask(self, name: str) -> None:
         """Opening executes: ask first."""
-        self._question.text = f"Opening {name} executes it, with all your rights. Do you trust it?"
+        self._question.text = f"Opening {name} executes this file, with all your rights. Do you trust the file?"
         if await self._dialog:
             await self.session.open_problem(name)
 

@@ -128,7 +128,7 @@ def predict(task: Task, say: Say, cancelled: Event) -> Any:
     known = {parameter.name for parameter in problem.parameter_set.declared}
     values = {name: value for name, value in solution.values.items() if name in known}
     simulated = simulate(problem.with_(recordings=[recording], step=problem.step), values)
-    text = f"Simulated from the first state of {recording.name} on, with inputs alone."
+    text = f"Simulated from the first state of recording {recording.name}, with the recorded inputs."
     return {"text": text, "figure": facts.of_simulation(problem, recording, simulated)}
 
 

@@ -29,12 +29,12 @@ _MOST_DIGITS = 9
 
 
 def number(value: float, digits: int = 4) -> str:
-    """``value`` with the given significant digits; a zero has no sign."""
+    """Format ``value`` with the given number of significant digits; a zero has no sign."""
     return f"{value + 0.0:.{digits}g}"
 
 
 def quantity(value: float, unit: str, digits: int = 3) -> str:
-    """``value`` with its unit, which may be empty."""
+    """Format ``value`` with its unit, which may be empty."""
     return f"{number(value, digits)} {unit}".rstrip()
 
 
@@ -50,7 +50,7 @@ def labelled(name: str, unit: str) -> str:
 
 
 def uncertain(value: float, error: float) -> str:
-    """``value ± error``, both rounded to two significant digits of the error; ``value`` alone if it has none."""
+    """Format ``value ± error``, rounded to two significant digits of the error; ``value`` alone without one."""
     if not (math.isfinite(value) and math.isfinite(error)):
         return number(value)
     if error == 0:
@@ -65,7 +65,7 @@ def uncertain(value: float, error: float) -> str:
 
 
 def concise(value: float, error: float) -> str:
-    """``value(error)``, the error in units of the last digits: 0.189(69) is 0.189 ± 0.069."""
+    """Format ``value(error)`` with the error in units of the last digits: 0.189(69) is 0.189 ± 0.069."""
     text, _, deviation = uncertain(value, error).partition(" ± ")
     if not deviation or error == 0 or "e" in deviation.partition(")")[0]:
         return text
@@ -78,7 +78,7 @@ ESTIMATED = ("estimate", "std. error", "rel.", "95 % interval", "unit")
 
 
 def estimated(name: str, value: float, error: float, unit: str, *bounds: float) -> tuple[str, ...]:
-    """A name with the power of ten of its estimate, and cells of ``ESTIMATED``; ``bounds`` limit the interval."""
+    """Name with the power of ten of its estimate, and table cells ``ESTIMATED``; ``bounds`` limit the interval."""
     if not (math.isfinite(value) and math.isfinite(error) and error > 0):
         return name, number(value), "", "", "", unit
     first, last = _digits(value, error)
@@ -116,21 +116,21 @@ def _rounded(value: float, decimals: int) -> str:
 
 
 def bounds(lower: float, upper: float) -> str:
-    """The interval in words; empty if it is infinite."""
+    """Text of an interval; empty if it is infinite."""
     if math.isinf(upper):
         return "" if math.isinf(lower) else f"≥ {number(lower, 6)}"
     return f"≤ {number(upper, 6)}" if math.isinf(lower) else f"[{number(lower, 6)}, {number(upper, 6)}]"
 
 
 def seconds(time: float) -> str:
-    """A duration [s] with two significant digits, or whole seconds if it is long."""
+    """Format a duration [s] with two significant digits, or in whole seconds if it is long."""
     if 0 < time < 0.0995:
         return f"{number(1000 * time, 2)} ms"
     return f"{number(time, 2)} s" if time < 9.95 else f"{time:.0f} s"
 
 
 def minutes(time: float) -> str:
-    """A duration [s] that is forecast, with one significant digit."""
+    """Format the forecast of a duration [s] with one significant digit."""
     return f"{float(f'{time:.0e}'):g} s" if time < 100 else f"{float(f'{time / 60:.0e}'):,g} min"
 
 
@@ -139,7 +139,7 @@ def counted(n: int, noun: str) -> str:
 
 
 def deviation(value: float, unit: str) -> str:
-    """A standard deviation with its unit, of small angles in mrad."""
+    """Format a standard deviation with its unit; small angles in mrad."""
     return quantity(1000 * value, "mrad") if unit == "rad" and value < 0.1 else quantity(value, unit)
 
 
@@ -161,7 +161,7 @@ class Table:
     """Columns that are aligned to the left, the others to the right; None: all to the right."""
 
     def text(self, width: int | None = None, indent: str = "") -> str:
-        """Aligned columns; those that are empty below their heading are left out.
+        """Table as text with aligned columns; columns that are empty below their heading are omitted.
 
         Args:
             width: largest width of a line; longer rows are wrapped in the last column, or continue in the next line.
@@ -185,14 +185,14 @@ class Table:
         return text.getvalue()
 
     def to_latex(self) -> str:
-        """A ``tabular`` with the rules of the package booktabs."""
+        """Table as LaTeX ``tabular`` with rules of the package booktabs."""
         head, *rows = [" & ".join(map(latex, row)) + r" \\" for row in (self.head, *self.rows)]
         columns = "".join("l" if i in self._lefts else "r" for i in range(len(self.head)))
         top = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule"]
         return "\n".join([*top, *rows, r"\bottomrule", r"\end{tabular}"])
 
     def to_dataframe(self) -> DataFrame:
-        """The cells as they are shown, as texts; raises as ``frame``."""
+        """Cells of the table as shown, as texts in a data frame; raises as ``frame``."""
         return frame([dict(zip(self.head, row, strict=True)) for row in self.rows], self.head)
 
     def __str__(self) -> str:
@@ -218,7 +218,7 @@ class Table:
 
 
 def frame(records: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> DataFrame:
-    """A data frame with a row for each record.
+    """Pandas data frame with a row for each record.
 
     Raises:
         ProblemError: if pandas, the extra ``spookid[pandas]``, is not installed.
@@ -256,7 +256,7 @@ def wrapped(text: str, width: int, label: str = "") -> list[str]:
 
 
 def side_by_side(axes: Sequence[TableRow], columns: Iterable[TableRow], width: int) -> list[Table]:
-    """Distribute columns, headings first, over tables that fit the width. Each table repeats the columns ``axes``."""
+    """Split columns, headings first, over tables that fit the width. Each table repeats the columns ``axes``."""
     groups: list[list[TableRow]] = [[]]
     room = width - sum(max(map(len, column)) + len(_GAP) for column in axes)
     for column in columns:
@@ -304,22 +304,22 @@ Block: TypeAlias = str | Table
 
 
 class Tabular(ABC):
-    """A result with tables. Printing it prints them; its ``repr`` is one line."""
+    """Base class of results with tables. Printing a result prints the tables; its ``repr`` is one line."""
 
     @abstractmethod
     def blocks(self) -> Sequence[Block]:
-        """Title, tables and sentences in the order in which they are read."""
+        """Title, tables and sentences in reading order."""
 
     @abstractmethod
     def records(self) -> Sequence[Mapping[str, Any]]:
-        """A row of values in full for each row of the data frame, by the names of its columns."""
+        """Rows of the data frame in full precision, by column names."""
 
     def to_dataframe(self) -> DataFrame:
-        """Numbers in full, as a pandas data frame; raises as ``frame``."""
+        """Result as a pandas data frame in full precision; raises as ``frame``."""
         return frame(self.records())
 
     def to_latex(self) -> str:
-        """Its tables as they are printed, for LaTeX with the package booktabs."""
+        """Tables as printed, for LaTeX with the package booktabs."""
         return "\n\n".join(block.to_latex() for block in self.blocks() if isinstance(block, Table))
 
     def __str__(self) -> str:
@@ -331,7 +331,7 @@ class Tabular(ABC):
 
 
 class Listed(Tabular):
-    """A dataclass that is shown as a list of its fields."""
+    """Base class of dataclasses that are shown as a list of their fields."""
 
     also: tuple[str, ...] = ()
     """Properties that are listed after the fields."""
@@ -343,11 +343,11 @@ class Listed(Tabular):
 
     @property
     def brief(self) -> str:
-        """In a cell of another's list."""
+        """Short text for a cell of another object's list."""
         return _cell(self.records()[0])
 
     def blocks(self) -> Sequence[Block]:
-        """Title and list, without empty values."""
+        """Title, and list of fields without empty values."""
         rows = [(name.replace("_", " "), _cell(value)) for name, value in self.records()[0].items()]
         return [self.title, Table(("", "value"), [row for row in rows if row[1]], left=(0, 1))]
 
@@ -358,7 +358,7 @@ class Listed(Tabular):
 
 
 def by_rows(columns: Mapping[str, Iterable[Any]]) -> list[dict[str, Any]]:
-    """Columns of one length as records."""
+    """Convert columns of equal length to records."""
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
@@ -381,19 +381,19 @@ def _cell(value: object) -> str:
 
 
 def as_text(blocks: Iterable[Block], width: int | None = None) -> str:
-    """For terminals, an empty line between blocks; those of several lines keep them."""
+    """Text of blocks for terminals, with an empty line between blocks; line breaks within blocks are kept."""
     texts = [block.text(width) if isinstance(block, Table) else block for block in blocks]
     return "\n\n".join(one if width is None or "\n" in one else "\n".join(wrapped(one, width)) for one in texts)
 
 
 def as_markdown(blocks: Iterable[Block]) -> str:
-    """The first sentence is the title."""
+    """Markdown text of blocks; the first sentence is the title."""
     title, *others = blocks
     return "\n\n".join([f"# {title}", *(b.markdown() if isinstance(b, Table) else b for b in others)]) + "\n"
 
 
 def as_html(blocks: Iterable[Block]) -> str:
-    """For notebooks; the first sentence is the title. Texts of several lines are aligned."""
+    """HTML text of blocks for notebooks; the first sentence is the title. Texts of several lines are aligned."""
     title, *others = (b if isinstance(b, Table) else html.escape(b) for b in blocks)
     texts = "<p>{}</p>", "<pre>{}</pre>"
     shown = (b._repr_html_() if isinstance(b, Table) else texts["\n" in b].format(b) for b in others)

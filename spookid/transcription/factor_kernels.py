@@ -124,18 +124,16 @@ class FactorKernels:
     @property
     def mover(self) -> Kernel:
         """States (ambient,) moved by tangent steps."""
-        x, delta = self._move
-        return self._kernel("retract", None, lambda: self.manifold.retract(x, delta), [x, delta])
+        return self._kernel("retract", None, self.manifold.retract, (self.manifold.ambient, self.manifold.tangent))
 
     @property
     def continued(self) -> Kernel:
         """The state that follows two, the later of them given first, if the next difference is as the last."""
-        last, before = ca.SX.sym("last", self.manifold.ambient), ca.SX.sym("before", self.manifold.ambient)
 
-        def after() -> ca.SX:
+        def after(last: ca.SX, before: ca.SX) -> ca.SX:
             return self.manifold.retract(last, self.manifold.difference(last, before))
 
-        return self._kernel("continued", None, after, [last, before])
+        return self._kernel("continued", None, after, (self.manifold.ambient, self.manifold.ambient))
 
     def residual(self, factor: Factor) -> Kernel:
         """Whitened residuals."""
@@ -156,15 +154,14 @@ class FactorKernels:
 
     def adjoint(self, factor: Factor) -> Kernel:
         """Jᵀw of a soft factor; behind its own stepwise arguments the weights w."""
-        weights = ca.SX.sym("w", len(factor.rows))
-        make = partial(pulled_back, factor, self.manifold, self.shared[0], weights)
-        return self._kernel("adjoint", factor, make, [weights])
+        make = partial(pulled_back, factor, self.manifold, self.shared[0])
+        return self._kernel("adjoint", factor, make, (len(factor.rows),))
 
     def contraction(self, factor: Factor) -> Kernel:
         """Gradient of Σ A_cr J_rc in all tangents and parameters; behind the stepwise arguments A, (columns, rows)."""
-        weights = ca.SX.sym("A", len(factor.rows), len(factor.variables) * self.manifold.tangent).T
-        make = partial(contracted, factor, self.manifold, self.shared[0], weights)
-        return self._kernel("contracted", factor, make, [ca.vec(weights.T)])
+        rows, columns = len(factor.rows), len(factor.variables) * self.manifold.tangent
+        make = partial(contracted, factor, self.manifold, self.shared[0])
+        return self._kernel("contracted", factor, lambda A: make(ca.reshape(A, rows, columns).T), (rows * columns,))
 
     def box(self, factor: Factor) -> Kernel:
         """What is wanted, and between which ends, of a factor with a box law."""
@@ -174,16 +171,15 @@ class FactorKernels:
 
     def curvature(self, factor: Factor) -> Kernel:
         """Second derivatives of wᵀr along x ⊞ δ; behind its own stepwise arguments the weights w."""
-        weights = ca.SX.sym("w", len(factor.rows))
 
-        def hessian() -> ca.SX:
+        def hessian(weights: ca.SX) -> ca.SX:
             slope = pulled_back(factor, self.manifold, self.shared[0], weights)
             steps = [jacobian(slope, x, self.manifold) for x in factor.variables.values()]
             whole = ca.horzcat(*steps, ca.jacobian(slope, self.shared[0]))
             # Moving a basis of rotations along another leaves a commutator, which is antisymmetric.
             return (whole + whole.T) / 2
 
-        return self._kernel("curvature", factor, hessian, [weights])
+        return self._kernel("curvature", factor, hessian, (len(factor.rows),))
 
     def _sparse(self, kind: str, factor: Factor, parameters: ca.SX | None, only: Columns | None) -> Kernel:
         """A factor's derivatives, of which only entries that can differ from zero are evaluated."""
@@ -194,11 +190,12 @@ class FactorKernels:
         self,
         kind: str,
         factor: Factor | None,
-        make: Callable[[], ca.SX],
-        beside: Sequence[ca.SX] = (),
+        make: Callable[..., ca.SX],
+        beside: Sequence[int] = (),
         pattern: Callable[[], ca.Sparsity] | None = None,
     ) -> Kernel:
-        """The kernel of a kind, of a factor or of the manifold."""
+        """The kernel of a kind, of a factor or of the manifold. ``make`` is given symbols of more stepwise arguments,
+        which have the sizes ``beside``."""
         place = kind, "" if factor is None else factor.name
         if (known := self._own.get(place)) is not None:
             return known
@@ -206,12 +203,13 @@ class FactorKernels:
             began = time.perf_counter()
             seed = self._seed(kind, factor)
             if seed not in _made:
-                result, numbers, once = make(), None, factor is not None and factor.first_only
+                more = [ca.SX.sym("w", size) for size in beside]
+                result, numbers, once = make(*more), None, factor is not None and factor.first_only
                 if pattern is not None:
                     entries = pattern()
                     numbers = np.array(entries.find(), dtype=np.int64)
                     result = stacked(ca.project(result, entries).nonzeros())
-                stepwise = [*(() if factor is None else _stepwise(factor)), *beside]
+                stepwise = [*(() if factor is None else _stepwise(factor)), *more]
                 shared = () if factor is None else self.shared
                 result = ca.densify(result)
                 # Programs compute what is common once; CasADi takes its time to find it.
@@ -254,14 +252,9 @@ class FactorKernels:
 
     @cached_property
     def _space(self) -> bytes:
-        x, delta = self._move
+        x, delta = ca.SX.sym("x", self.manifold.ambient), ca.SX.sym("delta", self.manifold.tangent)
         space = ca.Function("space", [x, delta], [self.manifold.retract(x, delta), self.manifold.basis(x)])
         return bytes(space.serialize().encode())
-
-    @cached_property
-    def _move(self) -> tuple[ca.SX, ca.SX]:
-        """Symbols of a state and of its tangent step."""
-        return ca.SX.sym("x", self.manifold.ambient), ca.SX.sym("delta", self.manifold.tangent)
 
 
 def _stepwise(factor: Factor) -> list[ca.SX]:

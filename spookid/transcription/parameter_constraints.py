@@ -21,7 +21,7 @@ from spookid.records import dataclass
 
 
 def null_space(rows: Array) -> tuple[Array, Array, Array]:
-    """Orthonormal bases of row space and null space of equally weighted rows (k, n), and the pseudo-inverse (n, k)."""
+    """Orthonormal bases of row space and null space of equally weighted rows (k, n), and pseudo-inverse (n, k)."""
     lengths = np.linalg.norm(rows, axis=1)
     units = np.where(lengths > 0, 1 / np.where(lengths > 0, lengths, 1.0), 0.0)
     if not len(rows):
@@ -33,8 +33,8 @@ def null_space(rows: Array) -> tuple[Array, Array, Array]:
 
 
 def least_distance(rows: Array, values: Array) -> Array | None:
-    """Solve argmin |x| subject to rows x ≤ values, (n,); None if it is infeasible: by Lawson and Hanson's reduction to
-    non-negative least squares (Solving Least Squares Problems, 1974, chapter 23)."""
+    """Solve argmin |x| subject to rows x ≤ values, (n,), by Lawson and Hanson's reduction to non-negative least squares
+    (Solving Least Squares Problems, 1974, chapter 23); None if infeasible."""
     lengths = np.linalg.norm(rows, axis=1)
     largest = np.max(np.abs(values[np.isfinite(values)]), initial=0.0)
     empty = lengths <= np.finfo(float).eps * np.max(lengths, initial=0.0)
@@ -58,7 +58,7 @@ def least_distance(rows: Array, values: Array) -> Array | None:
 
 @dataclass(frozen=True, eq=False)
 class Chart:
-    """Chart of some parameters θ with y = φ(θ), in which residuals are more nearly linear than in θ.
+    """Nonlinear coordinates y = φ(θ) of some parameters θ, in which residuals are more nearly linear.
 
     A step δ leads to φ⁻¹(φ(θ) + Dφ δ), which is θ + δ to first order: Gauss–Newton steps at the bottom of a curved
     valley then follow it.
@@ -70,7 +70,7 @@ class Chart:
     inverse: Callable[[Array, Array], Array | None]  # φ⁻¹(y) nearest to given coordinates; None if there is none
 
     def moved(self, parameters: Array, straight: Array) -> Array:
-        """End of a step that is straight in the chart's coordinates and points to ``straight``, all parameters (n_p,);
+        """Parameters (n_p,) after a step that is straight in the chart's coordinates and points to ``straight``;
         ``straight`` itself if it has no such coordinates, or if a fixed parameter would have to change."""
         free = self.places >= 0
         start, end = self.values.copy(), self.values.copy()
@@ -87,7 +87,7 @@ class Chart:
 
 @dataclass(frozen=True, eq=False)
 class FreeDirections:
-    """First-order free directions of the parameters within bounds and constraints."""
+    """Free directions of the parameters within bounds and constraints, to first order."""
 
     held: Mask  # True for those that do not move by themselves, (n_p,)
     normals: Array = field(default_factory=lambda: np.zeros((0, 0)))
@@ -105,17 +105,17 @@ class FreeDirections:
 
     @property
     def linked(self) -> Mask:
-        """True for parameters in active constraints, (n_p,)."""
+        """True for parameters that occur in active constraints, (n_p,)."""
         return np.asarray(np.any(self.normals != 0, axis=0)) if self.tied else np.zeros_like(self.held)
 
     def basis(self, sizes: Array) -> Array:
-        """Orthonormal basis of the free directions, of parameters over their magnitudes, (n_p, f)."""
+        """Orthonormal basis of the free directions, for parameters divided by their magnitudes, (n_p, f)."""
         free = np.flatnonzero(~self.held)
         own = np.eye(len(self.held))[:, free]
         return own @ null_space(self.normals[:, free] * sizes[free])[1] if self.tied else own
 
     def settled(self, sizes: Array) -> Mask:
-        """True for parameters that constraints determine although no bound fixes them, (n_p,)."""
+        """True for parameters that constraints determine, although no bound fixes them, (n_p,)."""
         if not self.tied:
             return np.zeros_like(self.held)
         left = np.linalg.norm(self.basis(sizes), axis=1)
@@ -140,19 +140,19 @@ class LinearConstraints:
     """(k_in,), not negative where the present parameters satisfy them."""
 
     def after(self, moved: Array | float) -> LinearConstraints:
-        """Constraints on the rest of a step after a part of it."""
+        """Constraints on the rest of a step, after a part of the step was made."""
         if isinstance(moved, float):
             return self
         return LinearConstraints(self.A_eq, self.b_eq - self.A_eq @ moved, self.A_in, self.b_in - self.A_in @ moved)
 
     def among(self, others: int) -> LinearConstraints:
-        """Constraints on a step of the parameters followed by other unknowns."""
+        """The same constraints if other unknowns follow the parameters in the step."""
         wider = (np.pad(rows, ((0, 0), (0, others))) for rows in (self.A_eq, self.A_in))
         return LinearConstraints(next(wider), self.b_eq, next(wider), self.b_in)
 
 
 class ParameterConstraints:
-    """Nonlinear constraints h(θ) = 0 and g(θ) ≤ 0 on the parameters.
+    """Nonlinear constraints h(θ) = 0 and g(θ) ≤ 0 on the parameters θ.
 
     Args:
         parameters: symbols of the free parameters, (n_p,).
@@ -179,12 +179,12 @@ class ParameterConstraints:
         """What each row's terms add up to at typical sizes, (k,)."""
 
     def values(self, parameters: Array) -> tuple[Array, Array]:
-        """Constraint values (k,), equalities first, and their gradients (k, n_p)."""
+        """Values of the constraints (k,), equalities first, and their gradients (k, n_p)."""
         rows, slopes = self._both(parameters)
         return rows.full()[:, 0], slopes.full()
 
     def linearized(self, parameters: Array) -> LinearConstraints:
-        """Linearized constraints on a step from this point."""
+        """Linearized constraints on a step from the current parameters."""
         (rows, slopes), k = self.values(parameters), self.equalities
         return LinearConstraints(slopes[:k], -rows[:k], slopes[k:], -rows[k:])
 
@@ -208,7 +208,7 @@ class ParameterConstraints:
         return float(np.max(self.violations(parameters), initial=0.0))
 
     def restored(self, parameters: Array, lower: Array, upper: Array) -> Array | None:
-        """Nearest parameters within bounds that satisfy all constraints, to first order; None if none are found."""
+        """Nearest parameters that satisfy bounds and, to first order, all constraints; None if none are found."""
         here, off = parameters, self.violations(parameters)
         while np.max(off, initial=0.0) > ROUNDING and np.all(np.isfinite(off)):
             step, share, before = self._nearest(here, lower, upper), 1.0, float(np.linalg.norm(off))

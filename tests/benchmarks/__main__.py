@@ -56,8 +56,8 @@ def main() -> None:
     if given.markdown:
         kind = "processor" if given.cpu else "wall"
         caption = (
-            f"spookid {spookid.__version__} (commit {commit()}), {machine()}, Python {platform.python_version()}, "
-            f"one thread, medians of {given.repeats}, {kind} time."
+            f"These times are for spookid {spookid.__version__} (commit {commit()}) on {machine()}, Python "
+            f"{platform.python_version()}, with one thread; they are medians of {given.repeats} {kind} times."
         )
         given.markdown.write_text(markdown(rows, caption), encoding="utf-8")
 

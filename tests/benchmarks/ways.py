@@ -89,6 +89,7 @@ class Row:
         ]
 
 
+CROSSED = "problem, stepper, backend, friction, status, found, cost, from the other answer, found there, cost there"
 COLUMNS = "problem, stepper, backend, friction, status, iterations, cost, over best, errors off, time"
 
 
@@ -103,8 +104,10 @@ def rows(name: str, problem: Problem, stepper: str, ways: list[Way], limit: floa
     return found
 
 
-def row(name: str, problem: Problem, stepper: str, way: Way, limit: float, most: int) -> Row:
-    """One way, for so many seconds and iterations at the most."""
+def row(
+    name: str, problem: Problem, stepper: str, way: Way, limit: float, most: int, known: Solution | None = None
+) -> Row:
+    """One way, for so many seconds and iterations at the most, from the guesses or an answer that is ``known``."""
     given: dict[str, Any] = {"stepper": STEPPERS[stepper], "friction": way.friction}
     if not np.isfinite(problem.weight) or problem.dynamics == "estimated":
         given |= {"step_correction": False, "estimator": "noise"}
@@ -112,7 +115,7 @@ def row(name: str, problem: Problem, stepper: str, way: Way, limit: float, most:
     solution, why = None, ""
     try:
         with Deadline(limit):
-            solution = problem.with_(**given).solve(backend=way.backend, max_iterations=most)
+            solution = problem.with_(**given).solve(backend=way.backend, max_iterations=most, warm_start=known)
     except ProblemError as error:
         why = f"refused: {error}"
     except (ArithmeticError, ValueError, RuntimeError, KeyboardInterrupt) as error:
@@ -134,6 +137,26 @@ class Deadline:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
+def crossed(name: str, problem: Problem, stepper: str, limit: float, most: int) -> list[str]:
+    """Cells of both forms of friction that sticks, from the guesses and each from the answer of the other one: two
+    costs that stay apart are two minima."""
+    ways = [way for way in WAYS if way.sticks]
+    alone = {way: row(name, problem, stepper, way, limit, most) for way in ways}
+    lines = []
+    for way, other in zip(ways, reversed(ways), strict=True):
+        known = alone[other].solution
+        told = row(name, problem, stepper, way, limit, most, known) if known else alone[other]
+        both = [
+            [one.solution.status.value, one.solution.detail, f"{one.solution.cost.total:.7g}"]
+            if one.solution
+            else [one.why, "", ""]
+            for one in (alone[way], told)
+        ]
+        lines.append("| " + " | ".join([name, stepper, *way, *both[0], *both[1]]) + " |")
+        print(lines[-1], file=sys.stderr, flush=True)
+    return lines
+
+
 def everything(wanted: list[str]) -> Iterator[tuple[str, Problem]]:
     """All problems whose file and name contain one of the words."""
     for folder in FOLDERS:
@@ -151,15 +174,22 @@ def main() -> None:
     parser.add_argument("--ways", default=",".join(" ".join(way) for way in WAYS))
     parser.add_argument("--limit", type=float, default=120.0, help="seconds for one solve at the most")
     parser.add_argument("--iterations", type=int, default=150, help="for one solve at the most")
+    parser.add_argument(
+        "--crossed", action="store_true", help="both forms of friction that sticks, each from the other"
+    )
     parser.add_argument("--markdown", type=Path, help="file to write the table to")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    lines = ["| " + COLUMNS.replace(", ", " | ") + " |", "|---" * (COLUMNS.count(",") + 1) + "|"]
+    columns = CROSSED if given.crossed else COLUMNS
+    lines = ["| " + columns.replace(", ", " | ") + " |", "|---" * (columns.count(",") + 1) + "|"]
     ways = [way for way in WAYS if " ".join(way) in given.ways.split(",")]
     for name, problem in everything(given.problems):
         for stepper in given.steppers.split(","):
             if stepper == "lifted" and problem.dynamics == "estimated":
                 continue  # where the noise is estimated multipliers are eliminated
+            if given.crossed:
+                lines += crossed(name, problem, stepper, given.limit, given.iterations)
+                continue
             found = rows(name, problem, stepper, ways, given.limit, given.iterations)
             lines += ["| " + " | ".join(r.cells(found)) + " |" for r in found]
     print("\n".join(lines))

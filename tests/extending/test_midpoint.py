@@ -190,6 +190,6 @@ def test_too_few_rows_are_told():
             return Equations(whole.impulse, whole.hard[:5])
 
     with pytest.raises(
-        ProblemError, match="Stepper 'half' has 5 equality constraints; it needs 12 that move the poses and one"
+        ProblemError, match="Stepper 'half' has 5 equality constraints per step; required are 12 for the poses"
     ):
         swing(stepper=Half()).simulate(TRUTH, 1.0, inputs=drive(1.0))

@@ -146,15 +146,15 @@ ROUGH = drift("d", "", (1.0, 1.2, 0.9), 0.1, 2)
 
 
 def test_the_verdict_names_what_moves() -> None:
-    assert of(GOOD).verdict.startswith("the step 0.02 s is fine enough")
+    assert of(GOOD).verdict.startswith("the time step 0.02 s is fine enough")
     assert of(GOOD, COARSE, ZERO).verdict == (
-        "the step 0.02 s is too coarse for b (+20 %), c (+0.4, 8.0 standard errors); use a smaller step, the stepper "
-        "Variational() or the extrapolated values."
+        "the time step 0.02 s is too coarse for b (+20 %), c (+0.4, 8.0 standard errors); use a smaller step, the "
+        "stepper Variational() or extrapolated values."
     )
-    assert of(GOOD, ROUGH).verdict.startswith("Differences of d between steps have no order of convergence: ")
+    assert of(GOOD, ROUGH).verdict.startswith("Estimates of d show no order of convergence in the step: ")
     assert of(COARSE, ROUGH).verdict.count("extrapolated") == 1
     failed = of(GOOD, statuses=(Status.CONVERGED, Status.STALLED, Status.CONVERGED))
-    assert failed.verdict == "no verdict, the fit at step 0.01 s did not converge."
+    assert failed.verdict == "no verdict: the fit with step 0.01 s did not converge."
 
 
 def test_the_table_is_aligned_and_has_a_dash_for_what_is_not_known() -> None:
@@ -389,7 +389,7 @@ def test_numbers_that_are_none_are_null(tmp_path: Path) -> None:
 def test_fits_that_do_not_converge(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", write(FILE), "--max-iterations", "1", "--out", "out"]) == 3
     out, err = capsys.readouterr()
-    assert "no verdict, the fit at step 0.02 s and 0.01 s and 0.005 s did not converge." in " ".join(out.split())
+    assert "no verdict: the fit with step 0.02 s and 0.01 s and 0.005 s did not converge." in " ".join(out.split())
     statuses = ", ".join(f"{step} s (max_iterations)" for step in (0.02, 0.01, 0.005))
     assert err == f"spookid: swing is not converged with the step {statuses}\n"
     assert document("out")["statuses"] == ["max_iterations"] * 3

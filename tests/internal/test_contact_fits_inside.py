@@ -60,7 +60,7 @@ def test_slopes_agree_with_differences(cone: str, form: Any, rounding: float, wh
 
 def test_a_plane_at_a_wrong_height_is_told(bounces: Solution) -> None:
     assert not any(finding.code == "contacts.plane" for finding in bounces.findings)
-    for height, said in ((0.05, "below the plane"), (-0.05, "no sample comes nearer")):
+    for height, said in ((0.05, "below the plane"), (-0.05, "the distance to the plane is at least")):
         body, up = Body("ball", mass=0.7, inertia=(1e-3, 1e-3, 1e-3)), {"x": (0, 0, 1), "y": (0, 1, 0)}
         rail = Prismatic("rail", GROUND.frame(**up), body.frame(**up))
         floor = Contact("floor", body.frame(), GROUND.frame(at=(0, 0, height)))

@@ -101,7 +101,7 @@ def test_information_of_a_rotor_by_hand(tmp_path: Path) -> None:
     assert np.allclose(expected.after, by_hand, rtol=0.03), "but for ends of half a step and the noise of positions"
     assert np.all(np.isinf(expected.before))
     assert expected.repetitions("J", by_hand[0] / 2) == pytest.approx(4, rel=0.1)
-    assert "after 4 runs, 20 s in all" in expected.until("b", expected.after[1] / 1.99)
+    assert "after 4 runs (20 s)" in expected.until("b", expected.after[1] / 1.99)
     assert "after one run of 5 s" in expected.until("b", expected.after[1] / 0.5, relative=True)
 
 

@@ -276,7 +276,7 @@ def test_a_window_shorter_than_its_rows_is_refused():
 
 
 def test_hard_rows_that_link_steps_have_no_volume_here():
-    with pytest.raises(ProblemError, match="constraints of link link several steps"):
+    with pytest.raises(ProblemError, match="constraints link connect several time steps"):
         FixedLag(linear(1, hard=True).problem, 3, parameters=np.zeros(3), volumes=True)
 
 

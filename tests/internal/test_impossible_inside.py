@@ -27,12 +27,12 @@ def test_loops_that_leave_no_freedom_are_told_where_joints_give_way() -> None:
     findings = assemble(four_bar(0.35, Spook(), brace=True)).findings
     (immobile,) = [finding for finding in findings if finding.code == "mechanism.immobile"]
     assert immobile.subject == ("h3", "h5")
-    assert "the loops closed by 'h3', 'h5' fix all bodies" in immobile.text
+    assert "the loops of joints 'h3', 'h5' lock all bodies" in immobile.text
 
 
 def test_a_mechanism_whose_joint_lacks_its_body_is_no_mechanism() -> None:
     at = (0.0, 0.0, 0.0)
     joint = JointOutline("h", "GROUND", "rod", at, at, at, ())
     assert Mechanism((BodyOutline("rod", False, ()),), (joint,), (), (), at).hinges == (joint,)
-    with pytest.raises(ValueError, match="joint 'h' holds body 'rod', which is none of its bodies"):
+    with pytest.raises(ValueError, match="joint 'h' is on body 'rod', which is not in the mechanism"):
         Mechanism((BodyOutline("arm", False, ()),), (joint,), (), (), at)

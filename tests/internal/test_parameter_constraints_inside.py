@@ -154,7 +154,7 @@ def test_what_lets_go_of_a_constraint_is_foretold(tmp_path: Any) -> None:
     assert other.value < 0
     solution.save(tmp_path)
     assert str(spookid.load(tmp_path).constraints) == str(solution.constraints)
-    assert "active; without it left - right would be" in " ".join(solution.summary().split())
+    assert "active; without the constraint, left - right would be" in " ".join(solution.summary().split())
     assert "not active" in solution.summary()
 
 

@@ -62,7 +62,7 @@ def test_a_straight_line_gives_the_linear_interval() -> None:
     found = of({x: x for x in (-3.0, -1.5, -0.5, 0.7, 1.4, 2.6)})
     assert found.interval == pytest.approx((-CRITICAL, CRITICAL))
     assert found.interval == pytest.approx(found.linear)
-    assert found.verdict.startswith("The linearized interval holds")
+    assert found.verdict.startswith("The linearized interval is accurate")
 
 
 def test_a_bent_line_gives_another() -> None:
@@ -75,17 +75,17 @@ def test_an_end_that_is_not_reached_is_the_bound_or_infinite() -> None:
     assert of({-1.0: -1.0, 3.0: 3.0}, lower=-1.0).interval == pytest.approx((-1.0, CRITICAL))
     found = of({-1.0: -1.0, 3.0: 3.0})
     assert found.interval == pytest.approx((-math.inf, CRITICAL))
-    assert found.verdict == "The data do not limit b below."
-    assert of({-1.0: -0.1, 1.0: 0.1}).verdict == "The data do not limit b below or above."
+    assert found.verdict == "The data give no bound on b below."
+    assert of({-1.0: -0.1, 1.0: 0.1}).verdict == "The data give no bound on b below or above."
     known = of({-3.0: -3.0, 3.0: 3.0}, std_err=math.nan)
-    assert known.verdict == "The data limit b although it has no standard error."
+    assert known.verdict == "The data give bounds on parameter b, although it has no standard error."
     assert interval_words(known.linear) == "-"
 
 
 def test_a_cheaper_fit_beside_the_estimate_and_a_failed_one_are_told() -> None:
     found = of({-3.0: -3.0, 3.0: 3.0})
     cheap = replace(found.points[0], cost=0.5, zeta=0.0)
-    assert "the estimate is not the minimum" in replace(found, points=(cheap, *found.points[1:])).verdict
+    assert "the estimate is not at the minimum" in replace(found, points=(cheap, *found.points[1:])).verdict
     stalled = replace(found.points[0], status=Status.STALLED)
     assert replace(found, points=(stalled, *found.points[1:])).verdict == "No verdict: a fit did not converge."
 
@@ -124,7 +124,7 @@ def test_without_a_weight_the_profile_is_that_of_the_likelihood() -> None:
     assert b.interval == pytest.approx(b.linear, rel=0.1)
     assert b.interval[0] < TRUTH["b"] < b.interval[1]
     better = replace(b.points[0], log_likelihood=found.log_likelihood + 0.1)
-    assert "the estimate is not the maximum" in replace(b, points=(better, *b.points[1:])).verdict
+    assert "the estimate is not at the maximum" in replace(b, points=(better, *b.points[1:])).verdict
 
 
 def test_estimated_noise_without_a_likelihood_has_no_profile(solution: Solution) -> None:
@@ -158,7 +158,7 @@ def test_a_parameter_at_its_bound_has_one_side() -> None:
     assert (found.estimate, found.interval[0]) == (0, 0)
     assert 0 < found.interval[1] < 1e-2
     assert min(point.value for point in found.points) == 0
-    assert found.verdict == "The data limit b although it has no standard error."
+    assert found.verdict == "The data give bounds on parameter b, although it has no standard error."
 
 
 def test_only_free_parameters_have_a_profile() -> None:

@@ -50,7 +50,7 @@ def test_solve_asks_first_and_the_result_keeps_it(
     assert main(["solve", "swing.py"]) == 2
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith(
-        "spookid: pendulum: Is this meant? Recording 'pendulum' has a sample each 1 s and lasts 199 s, "
+        "spookid: pendulum: Is this meant? Recording 'pendulum' has a sample every 1 s and lasts 199 s, "
     )
     assert "39,801 steps of 0.005 s, with 39,804 unknowns and 358," in second
     assert not Path("results").exists()

@@ -18,7 +18,7 @@ def test_a_loop_that_stays_open_is_named_with_its_joint_and_the_bound() -> None:
     assembly = assemble(four_bar(Parameter("L", 0.95, lower=0.95, upper=1.0)))
     (held,) = held_findings(assembly, assembly.start, trajectories(assembly, assembly.start))
     assert re.match(
-        r"Largest parts of the cost where the fit stopped: "
+        r"Largest contributions to the cost when the fit stopped: "
         r"Hinge 'h\d' stays 0\.\d+ m or rad open at t = [\d.]+ s of 'rec",
         held.text,
     )

@@ -84,7 +84,7 @@ def test_links_may_stay_apart_and_joints_be_held(arm: Path) -> None:
     moving = efforts(whole, [0.3, 0.6, 0.1], [0.0] * 3, [1.0, 0.0, 0.5])
     np.testing.assert_allclose(still, moving[[0, 2]], atol=1e-12)
     assert [body.free for body in robots.read(arm, held={}).with_(held={"slide": 0.0}).bodies.values()] == [False] * 2
-    with pytest.raises(ProblemError, match="no hinge or slider 'flange' to hold; it has elbow, shoulder, slide"):
+    with pytest.raises(ProblemError, match="no hinge or slider 'flange' to fix, only elbow, shoulder, slide"):
         robots.read(arm, held={"flange": 0.0})
 
 

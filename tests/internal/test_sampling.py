@@ -53,7 +53,7 @@ def test_grid_survives_the_rounding_of_clock_times():
 
 
 def test_grid_refuses_short_recordings():
-    with pytest.raises(ProblemError, match=re.escape("'run' lasts 0.19 s, less than two steps of 0.1 s")):
+    with pytest.raises(ProblemError, match=re.escape("'run' lasts 0.19 s, less than two time steps of 0.1 s")):
         grid(run_of([1.0, 1.19], [0, 0]), 0.1)
 
 
@@ -71,7 +71,7 @@ def test_unknown_signals_are_named():
         lambda: acting(run, [Input("y")], steps, {}),
         lambda: smoothed(run, "y", steps, period=None, cutoff=10.0),
     ):
-        with pytest.raises(ProblemError, match="recording 'run' has no signal 'y'; it has 'a', 'b'"):
+        with pytest.raises(ProblemError, match="recording 'run' has no signal 'y'; its signals are 'a', 'b'"):
             sample()
 
 
@@ -207,7 +207,7 @@ def test_an_input_at_the_step_counts_despite_rounding():
 
 def test_an_input_must_be_there_from_the_start():
     run = run_of([0.5, 1.0, 2.0, 3.0], [NAN, 1, 2, 3])
-    message = "'run': input 'y' has no value at or before the first step at 0.5 s, only from 1 s on"
+    message = "'run': input 'y' has no value at or before the first time step at 0.5 s; its first value is at 1 s"
     with pytest.raises(ProblemError, match=re.escape(message)):
         acting(run, [Input("y")], grid(run, 0.5), {})
 
@@ -320,7 +320,7 @@ def test_very_dense_samples_are_thinned(monkeypatch):
 @pytest.mark.parametrize("cutoff", [0.0, -1.0, NAN])
 def test_bad_cutoff(cutoff):
     run = run_of([0.0, 1.0, 2.0], [1, 2, 3])
-    with pytest.raises(ProblemError, match=f"cutoff is {cutoff}"):
+    with pytest.raises(ProblemError, match=f"the cutoff frequency is {cutoff}"):
         smoothed(run, "y", grid(run, 1.0), period=None, cutoff=cutoff)
 
 

@@ -103,7 +103,7 @@ def test_a_fit_of_a_problem_in_stages_is_the_same_fit() -> None:
     [
         (Stage(("nothing",)), "there is no factor 'nothing'"),
         (Stage(("seen",), ()), "a stage moves no state; name coordinates that move"),
-        (Stage(("seen",), (0, 1, 4)), "coordinates 0 to 3 are one rotation and must be used together"),
+        (Stage(("seen",), (0, 1, 4)), "coordinates 0 to 3 form one rotation: select all of them or none"),
     ],
 )
 def test_stages_that_are_none(stage: Stage, sentence: str) -> None:

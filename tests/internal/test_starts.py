@@ -175,7 +175,7 @@ def test_minima_are_told_apart_and_what_failed_is_named() -> None:
     assert found[1].message.endswith(
         "It is as likely as the best, with other estimates: the data do not distinguish them."
     )
-    assert found[2].message.endswith("It is a local optimum: its log-likelihood is 40.2 below that of the best. odd")
+    assert found[2].message.endswith("This is a local optimum: its log-likelihood is 40.2 below the best optimum. odd")
     assert found[3].message == Status.STALLED.advice
     assert found[4].message == "no solution"
     assert math.isnan(found[4].costs[0])

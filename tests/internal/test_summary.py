@@ -274,7 +274,7 @@ def test_work_settings_and_friction() -> None:
     assert "backend lm, stepper spook, friction smooth, step h = 0.01 s, weight κ = 100" in text
     assert "dry friction" not in text
     rubbing = replace(s, sticking={"hinge": 0.25}, complementarity_residual=1e-9).summary(verbose=True)
-    assert "hinge 25 % Largest distance from the exact law: 1e-09 N s or N m s." in " ".join(rubbing.split())
+    assert "hinge 25 % Largest deviation from the exact friction law: 1e-09 N s or N m s." in " ".join(rubbing.split())
     assert f"numpy {np.__version__}" in text
 
 

@@ -142,7 +142,7 @@ def test_assumptions_follow_the_settings() -> None:
     problem = pendulum_problem()
     assert (
         assumed(problem)["Noise"]
-        == "weight κ = 100; measurement noise white and normal, standard deviations: theta one unit"
+        == "weight κ = 100; measurement noise is white and normal, standard deviations: theta one unit"
     )
     free = problem.with_(state_weight=None, stepper=Variational(), step=0.02)
     assert assumed(free)["Stepper"] == "variational, step h = 0.02 s"
@@ -177,10 +177,10 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 _SAID = {
-    "simulate": "The simulation of 2 motions of up to 0.2 s completed; its rms difference",
-    "audit": "pendulum: the step 0.01 s is fine enough",
+    "simulate": "Simulation of 2 motions of up to 0.2 s: completed; its rms difference",
+    "audit": "pendulum: the time step 0.01 s is fine enough",
     "sweep": "All 2 points converged; the estimate that moves most is J",
-    "profile": "J: The linearized interval holds",
+    "profile": "J: The linearized interval is accurate",
     "crossvalidate": "On recordings that were not fitted, the cost of pendulum",
     "solve": "pendulum: converged, ",
 }

@@ -62,7 +62,7 @@ def test_what_priors_settle_is_told_in_one_sentence() -> None:
     weak = solution.sensitivities.weak
     assert weak
     assert not left_open(solution.sensitivities)
-    assert all(direction.advice.startswith("The prior determines it") for direction in weak)
+    assert all(direction.advice.startswith("The prior determines this direction") for direction in weak)
     assert "or weakly" not in solution.summary()
     assert "weakly identifiable; determined by priors" in " ".join(solution.summary(verbose=True).split())
     unknown = replace(solution.sensitivities, seen=None)
@@ -94,8 +94,8 @@ def test_a_sensor_that_is_followed_exactly_gets_a_notice() -> None:
     exact = [replace(t, squares=0 * t.observed, largest=0 * t.observed) for t in solution.trajectories]
     unseen = [replace(one, std=1e-13, error=math.nan) for one in solution.noise]
     sensor, effort = followed_findings(unseen, exact)
-    assert sensor.text.startswith("The estimated motion follows q exactly: no noise was found")
-    assert effort.text.startswith("The noise of u is not identifiable and is estimated as zero")
+    assert sensor.text.startswith("The estimated motion follows q exactly: their estimated noise is zero")
+    assert effort.text.startswith("The noise of efforts u is not identifiable and set to zero")
     assert followed_findings([replace(one, given=True) for one in unseen], exact) == []
     assert followed_findings(unseen, solution.trajectories) == [effort]
     assert followed_findings(solution.noise, exact) == []
@@ -161,6 +161,6 @@ def test_an_analysis_that_fails_leaves_the_fit_and_is_told(monkeypatch: pytest.M
         assert one.base_parameters == {}
         assert one.physical
         reason = "RuntimeError: .../function.cpp:1: variables [c] are free"
-        told = f"The result's base_parameters could not be computed: {reason}"
+        told = f"Result field base_parameters could not be computed: {reason}"
         assert one.notices == (*usual, told)
     assert "base_parameters could not be" in (tmp_path / "res" / "summary.txt").read_text()

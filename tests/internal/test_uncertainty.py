@@ -285,8 +285,8 @@ def test_a_parameter_that_nothing_shows_is_named():
     weakest = solution.sensitivities.weak[0]
     assert set(weakest.direction) == {"K"}
     assert weakest.singular_value == pytest.approx(0, abs=1e-9)
-    assert weakest.advice.startswith("Fix K at a value you trust, or give it a prior")
-    assert "drive hinge" in weakest.advice
+    assert weakest.advice.startswith("Fix K at a known value, or give it a prior")
+    assert "drive coordinate hinge" in weakest.advice
 
 
 def test_parameters_that_appear_only_as_a_sum_are_named_together():

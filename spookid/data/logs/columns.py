@@ -25,7 +25,7 @@ from spookid.tables.table import counted
 
 
 def library(module: str, package: str, what: str, install: str = "'spookid[logs]'") -> Any:
-    """Import an optional package when it is needed."""
+    """Import an optional package at its first use."""
     try:
         return import_module(module)
     except ImportError:
@@ -55,22 +55,22 @@ COPIES = 4
 
 
 def bytes_of(path: Path) -> int:
-    """Of a file, or of all in a folder."""
+    """Size in bytes of a file, or of all files in a folder."""
     return sum(one.stat().st_size for one in path.rglob("*")) if path.is_dir() else path.stat().st_size
 
 
 def most_unpacked(path: Path) -> float:
-    """Bytes that measurements compress to in a file."""
+    """Largest number of bytes that measurements in a compressed file of this size may unpack to."""
     return _EASY + _RATIO * bytes_of(path)
 
 
 def most_bytes(path: Path) -> float:
-    """Most bytes of numbers that may be read from a file."""
+    """Largest number of bytes of numbers that may be read from a file."""
     return min(most_unpacked(path), available() / COPIES)
 
 
 def check_amount(path: Path, count: float) -> None:
-    """Refuse, before reading, more numbers than fit into memory or than the size of the file allows."""
+    """Refuse, before reading, more numbers than memory can hold or than the size of the file allows."""
     if 8.0 * count > most_bytes(path):
         raise ProblemError(
             f"{path} declares {count:,.0f} numbers, more than memory holds or than measurements compress to in its "
@@ -111,7 +111,7 @@ class Clock:
 
 
 def by_clocks(place: str, columns: Mapping[str, Any], time: str, own: Mapping[str, str], **words: Any) -> list[Clock]:
-    """Group columns by clock: that of ``time``, and those of signals with their own column of timestamps."""
+    """Group columns by clock: the clock ``time``, and the clocks of signals with their own column of timestamps."""
     shared = {name: v for name, v in columns.items() if name not in {time, *own, *own.values()}}
     found = [Clock(place, time, columns[time], shared, **words)]
     for stamps in dict.fromkeys(own.values()):
@@ -122,7 +122,7 @@ def by_clocks(place: str, columns: Mapping[str, Any], time: str, own: Mapping[st
 
 @dataclass(frozen=True)
 class Options:
-    """Options of the readers of all formats."""
+    """Common options of the readers of all file formats."""
 
     path: Path  # the file, or what messages call the place of the data
     name: str  # of the recording
@@ -145,20 +145,20 @@ class Options:
 
     @property
     def of_own(self) -> set[str]:
-        """Signals with their own timestamps, and these timestamps."""
+        """Names of the signals with their own timestamps, and names of these timestamps."""
         return {*self.own, *self.own.values()}
 
     def wants(self, name: str) -> bool:
-        """True if a column is to be read; ``q`` means ``q[0]``, ``q[1]`` too."""
+        """True if the user wants a column; the choice ``q`` includes ``q[0]``, ``q[1]``."""
         return self.signals is None or name in self.signals or whole(name) in self.signals
 
     def chosen(self, there: Collection[str]) -> list[str]:
-        """Return the chosen names among the existing ones; unknown names are kept."""
+        """Return the existing names that the user chose; unknown names are kept, to be refused later."""
         found = {name: [one for one in there if whole(one) == name] or [name] for name in self.signals or ()}
         return [one for name, several in found.items() for one in ([name] if name in there else several)]
 
     def check(self, known: Iterable[str]) -> None:
-        """Refuse a choice of columns that do not exist."""
+        """Raise ProblemError if the user chose columns that do not exist."""
         there = list(known)
         for name in self.signals or ():
             if name not in there and name not in map(whole, there):
@@ -170,8 +170,23 @@ Parts = tuple[FloatArray, dict[str, FloatArray], dict[str, FloatArray], tuple[st
 
 
 def whole(name: str) -> str:
-    """Name of the array that a column such as ``q[2]`` belongs to."""
+    """Name of the array to which a column such as ``q[2]`` belongs."""
     return re.sub(r"\[\d+\]$", "", name)
+
+
+def tokens(text: str) -> list[str]:
+    """Words and numbers of a name, in small letters; ``q1`` is two of them."""
+    apart = re.sub(r"([a-z])([A-Z])", r"\1 \2", text)
+    return re.findall(r"[a-z]+|\d+", apart.lower())
+
+
+TIMES = ("t", "time", "timestamp", "stamp", "sec", "secs", "seconds")
+"""First words of columns that hold times."""
+
+
+def time_in(names: Iterable[str]) -> str:
+    """The first name that is one of times; ``t`` if there is none."""
+    return next((name for name in names if tokens(name)[:1] and tokens(name)[0] in TIMES), "t")
 
 
 def short_listing(there: Sequence[str]) -> str:
@@ -180,13 +195,13 @@ def short_listing(there: Sequence[str]) -> str:
 
 
 def several(words: Iterable[str]) -> str:
-    """Words separated by commas, abbreviated if there are many."""
+    """Words joined by commas; a long list is abbreviated."""
     said = list(words)
     return ", ".join(said[:_MOST_NAMES]) + (f" and {len(said) - _MOST_NAMES} more" if said[_MOST_NAMES:] else "")
 
 
 def parts(clocks: Sequence[Clock], options: Options) -> Parts:
-    """Return converted, sorted timestamps and signals of a recording, each time once."""
+    """Return timestamps and signals of a recording, converted, sorted, and without repeated times."""
     _check_names(clocks, options)
     notes = [*dict.fromkeys(clock.note for clock in clocks if clock.note)]
     clean = [_merged(_in_order(_converted(clock, options)), notes) for clock in clocks]
@@ -231,7 +246,7 @@ def _converted(clock: Clock, options: Options) -> Clock:
         array = floats(values, what)
         unit = options.units.get(name, options.units.get(whole(name), clock.units.get(name)))
         if unit is None and (said := _unconverted(name)):
-            advice = f"convert it with units={{{name!r}: {said!r}}}, or say the unit that it has"
+            advice = f"convert the signal with units={{{name!r}: {said!r}}}, or give its true unit"
             warnings.warn(
                 f"{what} is read in SI units, and its name says {said!r}; {advice}", UserWarning, stacklevel=2
             )
@@ -350,7 +365,7 @@ def _unconverted(name: str) -> str:
 
 
 def is_unit(text: str) -> bool:
-    """True if pint knows a unit by this text."""
+    """True if the package pint knows this text as a unit."""
     if text.strip() in _NONE:
         return True
     try:

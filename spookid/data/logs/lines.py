@@ -26,8 +26,8 @@ class Heading:
 
 
 def heading(texts: Sequence[str], time: str | None, delimiter: str | None = None) -> Heading:
-    """Find the header: the first line that is no comment, or the comment before it with a name for each number, as
-    NumPy writes it."""
+    """Find the header of a text: the first line that is not a comment, or a comment before it that names each number,
+    as NumPy writes it."""
     at = next((i for i, text in enumerate(texts) if text.strip() and not _COMMENT.match(text)), len(texts))
     if at > 0 and _COMMENT.match(texts[at - 1]):
         text = re.sub(r"^\s*[#%](?![,;\t|])[ ]?", "", texts[at - 1])
@@ -52,7 +52,7 @@ def names_of(path: Path, text: str) -> list[str]:
 
 
 def fields_of(texts: Iterable[str], delimiter: str, path: Path, first: int) -> Iterator[tuple[int, list[str]]]:
-    """Fields of each row with the line that it starts on; a quoted field may span lines."""
+    """Yield the fields of each row with its first line number; a quoted field may span several lines."""
     if delimiter == BLANKS:
         yield from ((line, text.split()) for line, text in enumerate(texts, first))
         return
@@ -66,13 +66,13 @@ def fields_of(texts: Iterable[str], delimiter: str, path: Path, first: int) -> I
 
 
 def split_line(text: str, delimiter: str) -> list[str]:
-    """Fields of one line; raises `csv.Error` if a field does not end there."""
+    """Split a line into fields; raises `csv.Error` if a quoted field does not end on the line."""
     return text.split() if delimiter == BLANKS else next(csv.reader([text], delimiter=delimiter, strict=True), [])
 
 
 def delimiter_of(header: str, time: str | None) -> str:
-    """Detect the delimiter that divides a header into the most columns, preferably with a time column; blanks are the
-    last choice, because names may contain them."""
+    """Detect the delimiter that splits a header into the most columns, preferably with a time column; blanks are tried
+    last, because names may contain blanks."""
 
     def columns(delimiter: str) -> tuple[bool, float]:
         fields = _names(header, delimiter)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, redirect_stdout
@@ -19,13 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.data.arrays import FloatArray
-from spookid.data.logs.columns import Clock, Options, library, reading, several
+from spookid.data.logs.columns import Clock, Options, library, reading, several, whole
 from spookid.data.logs.unpacking import bounded
 from spookid.errors import ProblemError
 from spookid.records import dataclass
 
 _KNOWN = ("JointState", "Imu")  # ROS messages that are read without being asked for
+_ELSE_KNOWN = ("JointTrajectoryControllerState",)  # read if there are none of these
 _OF_JOINTS = ("position", "velocity", "effort")
+_ENTRY = re.compile(r"(.*/(?:positions|velocities|accelerations|efforts?))\[(\d+)\]")
 _STAMPS = ("header", "timestamp", "stamp")
 _APART = (*_STAMPS, "layout")  # fields whose numbers are no measurements
 _LONGEST = 64  # of lists whose entries are signals: longer ones are pictures, clouds and maps
@@ -50,7 +53,7 @@ class Topics:
         return cls(str(place), None if topics is None else chosen, stamps == "header")
 
     def read(self, there: Mapping[str, str], signals: Iterable[str] | None) -> list[str]:
-        """Select the topics to read, with their types, including those of chosen signals."""
+        """Select the topics that are read, with their types, including topics of chosen signals."""
         if not there:
             raise ProblemError(f"{self.place} has no topics; record some")
         listed = several([f"{topic!r} ({kind})" if kind else repr(topic) for topic, kind in there.items()])
@@ -59,15 +62,12 @@ class Topics:
                 raise ProblemError(f"{self.place} has no topic {topic!r}; it has {listed}")
         if self.prefixes is not None:
             return [topic for topic in there if topic in self.prefixes]
-        found = []
-        for topic, kind in there.items():
-            of_ros, name = "/" in kind, topic.strip("/") + "/"
-            if not of_ros or kind.rpartition("/")[2] in _KNOWN or any(n.startswith(name) for n in signals or ()):
-                found.append(topic)
-        if not found:
-            known = " or ".join(_KNOWN)
-            raise ProblemError(f"{self.place} has no topic of {known}; it has {listed}: choose with topics=")
-        return found
+        asked = {topic for topic in there if any(name.startswith(f"{topic.strip('/')}/") for name in signals or ())}
+        for known in (_KNOWN, _ELSE_KNOWN):
+            own = {topic for topic, kind in there.items() if "/" not in kind or kind.rpartition("/")[2] in known}
+            if found := [topic for topic in there if topic in asked | own]:
+                return found
+        raise ProblemError(f"{self.place} has no topic of {' or '.join(_KNOWN)}; it has {listed}: choose with topics=")
 
     def prefix(self, topic: str) -> str | None:
         return (self.prefixes or {}).get(topic)
@@ -75,7 +75,7 @@ class Topics:
 
 @dataclass
 class Messages:
-    """Collected numbers of the messages of one topic."""
+    """Numbers collected from the messages of one topic."""
 
     topic: str
     prefix: str | None  # before the names of signals; None: the topic, but nothing for joint states
@@ -99,7 +99,8 @@ class Messages:
         names: Any = fields.get("name")
         if not (_is_list(names) and all(isinstance(name, str) for name in names) and {*_OF_JOINTS} & {*fields}):
             before = self.topic.strip("/") if self.prefix is None else self.prefix
-            yield from _numbers(message, before)
+            joints: Any = fields.get("joint_names", ())
+            yield from ((self._of_joint(path, joints), value) for path, value in _numbers(message, before))
             return
         before = f"{self.prefix}/" if self.prefix else ""
         for what in _OF_JOINTS:
@@ -111,8 +112,15 @@ class Messages:
                 )
             yield from ((f"{before}{what}/{name}", float(value)) for name, value in zip(names, values, strict=False))
 
+    def _of_joint(self, path: str, joints: Sequence[str]) -> str:
+        """Name of an entry of a trajectory point by its joint, or by its number where a problem names it so."""
+        found = _ENTRY.fullmatch(path)
+        if found is None or int(found[2]) >= len(joints) or whole(path) in map(whole, self.options.signals or ()):
+            return path
+        return f"{found[1]}/{joints[int(found[2])]}"
+
     def clocks(self, first: int) -> list[Clock]:
-        """Columns that were sampled together, times counted from a first one [ns]."""
+        """Columns that share timestamps, with times relative to a first timestamp [ns]."""
         t: FloatArray = (np.array(self.stamps, dtype=np.int64) - first) / 1e9
         place = f"{self.options.path} topic {self.topic!r}"
         together: dict[bytes, Clock] = {}
@@ -147,7 +155,7 @@ def joined(found: Sequence[Messages], options: Options, from_zero: bool) -> list
 
 
 def measured(clock: Clock, options: Options) -> Clock:
-    """Remove signals that were never measured from a clock, such as efforts of a robot without torque sensors."""
+    """Remove signals from a clock that were never measured, such as efforts of a robot without torque sensors."""
     empty = [name for name, values in clock.columns.items() if np.isnan(values).all()]
     if not empty or options.signals is not None:
         return clock
@@ -190,10 +198,10 @@ def _children(message: Any) -> Iterator[tuple[str, Any]]:
 def _stamp(message: Any) -> int | None:
     """Time in the header of a message [ns]; None if it has none."""
     for value in (_field(_field(message, "header"), "stamp"), _field(message, "timestamp"), _field(message, "stamp")):
-        for whole in _WHOLE:
-            seconds = _field(value, whole)
+        for name in _WHOLE:
+            seconds = _field(value, name)
             if isinstance(seconds, (int, np.integer)):
-                rest = next((one for one in (_field(value, name) for name in _REMAINDERS) if one is not None), 0)
+                rest = next((one for one in (_field(value, last) for last in _REMAINDERS) if one is not None), 0)
                 return int(seconds) * 1_000_000_000 + int(rest) or None
     return None
 
@@ -203,7 +211,7 @@ def _field(message: Any, name: str) -> Any:
 
 
 def read_bag(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
-    """Read the clocks of a bag's topics: a file of ROS 1, or the folder of a bag of ROS 2."""
+    """Read the clocks of the topics of a ROS bag: a file of ROS 1, or a folder of ROS 2."""
     path = options.path
     highlevel, types = (library(f"rosbags.{name}", "rosbags", f"{path}: a bag") for name in ("highlevel", "typesys"))
     store = types.get_typestore(types.Stores.LATEST)  # for bags of ROS 2 that say nothing of their types
@@ -302,7 +310,7 @@ def _decoder(options: Options, schema: Any, channel: Any) -> Callable[[bytes], A
 
 
 def read_ulog(options: Options, topics: Topics, from_zero: bool) -> list[Clock]:
-    """Read the clocks of a ULog file: ``sensor_combined/gyro_rad[0]``, ``sensor_gyro_1/x`` of a second sensor."""
+    """Read the clocks of a ULog file, with signals such as ``sensor_combined/gyro_rad[0]``."""
     path = options.path
     pyulog = library("pyulog", "pyulog", f"{path}: a ULog file")
     with reading(path, "ULog file", "copy it from the device anew"):

@@ -29,17 +29,21 @@ from spookid.data.logs.columns import (
     most_bytes,
     reading,
     short_listing,
+    time_in,
     whole,
 )
 from spookid.errors import ProblemError, listing
 from spookid.files import regular, unreadable
 from spookid.records import dataclass
 
+EPISODES = "episode_index"
+"""Column of LeRobot datasets."""
+
 
 def read_npz(
     path: Path, wanted: Callable[[str], bool] = lambda _: True, like: str | None = None
 ) -> dict[str, NDArray[Any]]:
-    """Read the arrays of an archive by name; unwanted ones, or with another shape than ``like``, are empty."""
+    """Read arrays of an archive by name; unwanted arrays, or arrays of another shape than ``like``, are empty."""
     with regular(path).open("rb") as file:
         try:
             archive: Any = np.load(file)
@@ -72,7 +76,7 @@ def _shape(archive: Any, name: str) -> tuple[int, ...] | None:
 
 
 def read_archive(options: Options, time: str) -> list[Clock]:
-    """Read the clock of the array ``time``, and those of signals with their own array of timestamps.
+    """Read the clock of the array ``time``, and clocks of signals with their own timestamps, from an archive.
 
     Without a choice every numeric array that is as long as its time is a signal. Raises `ProblemError` naming the
     array; those of Python objects are refused.
@@ -108,8 +112,8 @@ def read_frame(frame: Any, options: Options, time: str, from_zero: bool) -> list
     series: dict[str, Any] = {}
     for i, name in enumerate(frame.columns):
         if not isinstance(name, str) or name in series:
-            wrong = f"two columns named {name!r}" if name in series else f"a column name {name!r} that is not text"
-            raise ProblemError(f"{place} has {wrong}; rename it")
+            wrong = f"two columns are named {name!r}" if name in series else f"the column name {name!r} is not text"
+            raise ProblemError(f"{place}: {wrong}; rename the column")
         series[name] = frame.iloc[:, i]
     dates = isinstance(frame.index, (pandas.DatetimeIndex, pandas.TimedeltaIndex))
     if time not in series and (frame.index.name == time or dates):
@@ -119,8 +123,9 @@ def read_frame(frame: Any, options: Options, time: str, from_zero: bool) -> list
     return by_clocks(str(place), columns, time, options.own)
 
 
-def read_parquet(options: Options, time: str, from_zero: bool) -> list[Clock]:
-    """Read the clocks of the numerical columns of a Parquet file, and of lists of equal length: ``q[0]``, ``q[1]``."""
+def read_parquet(options: Options, time: str, from_zero: bool, rows: tuple[str, int] | None = None) -> list[Clock]:
+    """Read the clocks of the numerical columns of a Parquet file, and of lists of equal length: ``q[0]``, ``q[1]``;
+    with ``rows`` only where a column has a number."""
     path = options.path
     arrow = library("pyarrow", "pyarrow", f"{path}: a Parquet file")
     parquet = library("pyarrow.parquet", "pyarrow", f"{path}: a Parquet file")
@@ -129,10 +134,19 @@ def read_parquet(options: Options, time: str, from_zero: bool) -> list[Clock]:
         for field in file.schema_arrow:  # numbers, and lists of them
             one = field.type.value_type if _is_list(types, field.type) else field.type
             numeric[field.name] = types.is_integer(one) or types.is_floating(one) or types.is_boolean(one)
-        chosen, groups = _chosen(options, numeric, time), range(file.metadata.num_row_groups)
-        parts = [file.metadata.row_group(i).column(j) for i in groups for j in range(file.metadata.num_columns)]
-        check_amount(path, sum(one.num_values for one in parts if one.path_in_schema.split(".")[0] in chosen))
-        table = file.read(columns=chosen)
+        time = time or time_in(numeric)
+        chosen = _chosen(options, numeric, time)
+        check_amount(path, file.metadata.num_rows * len(chosen))  # and of lists as they come, in parts
+        if rows is None and EPISODES in numeric and len(file.read(columns=[EPISODES]).column(0).unique()) > 1:
+            raise ProblemError(f"{path} has several episodes of a LeRobot dataset; give the dataset's folder instead")
+        batches, size = [file.schema_arrow.empty_table().select(chosen)], 0
+        for batch in file.iter_batches(columns=[*dict.fromkeys([*chosen, *(rows or ())[:1]])]):
+            part = arrow.Table.from_batches([batch])
+            if rows is not None:
+                part = part.filter(library("pyarrow.compute", "pyarrow", "it").equal(part.column(rows[0]), rows[1]))
+            check_amount(path, (size := size + part.nbytes) / 8)
+            batches.append(part.select(chosen))
+        table = arrow.concat_tables(batches)
         columns: dict[str, Any] = {}
         for name in table.column_names:
             columns.update(_arrow_values(types, name, table.column(name), options, from_zero))
@@ -188,7 +202,7 @@ def _seconds(values: NDArray[Any], from_zero: bool) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Leaf:
-    """An array in a file that is read only when it is needed."""
+    """An array in a file that is read at its first use."""
 
     shape: tuple[int, ...]  # with axes of length one left out
     kind: str  # ``dtype.kind``
@@ -197,15 +211,16 @@ class Leaf:
 
 
 def clocks(leaves: Mapping[str, Leaf], options: Options, time: str, separator: str, hint: str = "") -> list[Clock]:
-    """Numerical arrays as long as the timestamps ``time`` in their group or an enclosing one.
+    """Numerical arrays as long as the array ``time`` in the same group of the file, or in an enclosing group.
 
     A matrix with a row, or column, for each timestamp is a signal for each of the others: ``q[0]``, ``q[1]``.
     """
     place, own = str(options.path), options.own
+    time = time or time_in(name.rpartition(separator)[2] for name in leaves)
     for name in (*own, *own.values()):
         if name not in leaves:
             raise ProblemError(f"{place} has no array {name!r}, which times= names; it has {short_listing([*leaves])}")
-    of = {name: own.get(name) or _stamps(name, leaves, time, separator) for name in leaves}
+    of = {name: own.get(name) or stamps_of(name, leaves, time, separator) for name in leaves}
     stamps = {found for found in of.values() if found is not None}
     if not stamps:
         raise ProblemError(
@@ -252,7 +267,7 @@ def clocks(leaves: Mapping[str, Leaf], options: Options, time: str, separator: s
     return made
 
 
-def _stamps(name: str, leaves: Mapping[str, Leaf], time: str, separator: str) -> str | None:
+def stamps_of(name: str, leaves: Mapping[str, Leaf], time: str, separator: str) -> str | None:
     """Path of the timestamps in the group of an array, or in the nearest group around it that has some."""
     *groups, _ = name.split(separator)
     paths = (separator.join([*groups[:depth], time]) for depth in range(len(groups), -1, -1))
@@ -278,7 +293,7 @@ def _loaded(leaf: Leaf, columns: list[str], wanted: list[str], count: int) -> di
 
 
 def read_hdf5(options: Options, time: str) -> list[Clock]:
-    """Read the clocks of datasets and of fields of compound datasets, by their paths in the file."""
+    """Read the clocks of an HDF5 file: datasets and fields of compound datasets, named by their paths."""
     path = options.path
     h5py = library("h5py", "h5py", f"{path}: an HDF5 file")
     with reading(path, "HDF5 file", "write it anew"), h5py.File(path, "r") as file:
@@ -328,7 +343,7 @@ _OBJECTS = "; objects such as a timeseries are read by MATLAB alone: save ts.Tim
 
 
 def read_matlab(options: Options, time: str) -> list[Clock]:
-    """Read the clocks of arrays in a file and in its structs, named ``struct.field``."""
+    """Read the clocks of a MATLAB file: arrays, also in structs, named ``struct.field``."""
     from scipy import io
 
     path = options.path

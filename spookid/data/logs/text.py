@@ -54,7 +54,7 @@ class _Sheet:
 
 
 def places_of(header: Sequence[str]) -> Mapping[str, int]:
-    """Index of each column by name; of columns with the same name, the first."""
+    """Index of each column by name; for repeated names, the first column."""
     return {name: i for i, name in reversed(list(enumerate(header)))}
 
 
@@ -76,7 +76,7 @@ def read_text(
     decimal: str | None,
     rate: float | None = None,
 ) -> list[Clock]:
-    """Read the clock of ``time``, or of rows at a fixed rate, and those of signals with their own time column."""
+    """Read the clock of the column ``time``, or of rows at a fixed rate, and clocks of signals with their own times."""
     check_form(options.path, header, delimiter, decimal)
     if rate is not None and not (math.isfinite(rate) and rate > 0):
         raise ProblemError(f"{options.path}: rate is {shown(rate)}; give samples per second")
@@ -105,7 +105,7 @@ def read_text(
     dated, first = seconds(stamps, sheet.lines.tolist(), str(path))
     values = {**{name: _numbers(sheet, name, decimal) for name in numeric}, **dated}
     values[time] = values[time] / (rate or 1.0)
-    of_dates = f"The times of {path.name} are dates. They are converted to seconds since the first one, {first}."
+    of_dates = f"Timestamps of {path.name} are dates, converted to seconds since the first date, {first}."
     notes = [note for note in (sheet.note, of_dates if dated else "") if note]
     return _clocks(sheet, values, time, own, units or {}, " ".join(notes))
 
@@ -214,7 +214,7 @@ _TAKEN = 12
 
 
 def decoded(path: Path) -> tuple[str, str]:
-    """Decode the text of a file, with a note if it is not UTF-8 but Windows-1252, which contains Latin-1."""
+    """Decode the text of a file; a note reports text that is not UTF-8 but Windows-1252, which contains Latin-1."""
     try:
         if _TAKEN * (size := regular(path).stat().st_size) > available():
             raise ProblemError(
@@ -262,7 +262,7 @@ def columns_of(place: str, header: list[str], time: str, chosen: Iterable[str] |
 def units_of(
     place: str, places: Mapping[str, int], fields: list[str], columns: list[str], said: Container[str] = ()
 ) -> dict[str, str] | None:
-    """Unit of each column that has one, from the row below the header; None if that row has samples."""
+    """Unit of each column, from the row below the header; None if that row already contains samples."""
     if not fields[places[columns[0]]].strip() or any(map(is_number, fields)):
         return None
     units = {}
@@ -313,7 +313,7 @@ def _numbers(sheet: _Sheet, name: str, decimal: str) -> FloatArray:
 
 
 def number_of(text: str, decimal: str, place: str) -> float:
-    """Value of one field, NaN if it is empty."""
+    """Number in a text field, NaN if the field is empty."""
     try:
         value = _number(decimal, text)
     except ValueError:
@@ -347,7 +347,7 @@ def is_date(texts: Sequence[str]) -> bool:
 def seconds(
     columns: Mapping[str, Sequence[str]], lines: Sequence[int], place: str
 ) -> tuple[dict[str, FloatArray], str]:
-    """Convert columns of dates to seconds from the earliest one, NaN for empty fields, and return that date."""
+    """Convert columns of dates to seconds since the earliest date, NaN for empty fields, and return this date."""
     found = {name: np.full(len(texts), "NaT", dtype="datetime64[ns]") for name, texts in columns.items()}
     origin: Any = np.datetime64("NaT")
     zoned, first = set[bool](), ""

@@ -23,7 +23,7 @@ from spookid.errors import ProblemError
 
 @contextmanager
 def bounded(path: Path) -> Iterator[None]:
-    """Unpack no part of a file to more than memory holds, and all to no more than measurements compress to in it."""
+    """Refuse to unpack files beyond available memory, or beyond the size to which measurements can compress."""
     unpacking, own = _Unpacking(path), dict[tuple[Any, str], Any]()
     likes: dict[tuple[str, str], Callable[[Any], Any]] = {
         ("mcap.stream_reader", "lz4"): unpacking.as_lz4,
@@ -65,7 +65,7 @@ class _Unpacking:
         return SimpleNamespace(decompress=decompress)
 
     def as_zstd(self, own: Any) -> Any:
-        """As the module of Python 3.14."""
+        """Make the module for Zstandard compression look like that of Python 3.14."""
 
         @contextmanager
         def opened(*arguments: Any) -> Iterator[Any]:
@@ -75,7 +75,7 @@ class _Unpacking:
         return SimpleNamespace(decompress=partial(self._whole, own.ZstdDecompressor), open=opened)
 
     def by_name(self, own: Mapping[str, Callable[[bytes], bytes]]) -> dict[str, Callable[[bytes], bytes]]:
-        """As the table of functions of ROS 1."""
+        """Make a table of decompression functions by name, as readers of ROS 1 need it."""
         return {**own, "bz2": partial(self._whole, bz2.BZ2Decompressor), "lz4": self.as_lz4(None).decompress}
 
     def _most(self) -> int:

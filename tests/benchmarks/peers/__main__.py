@@ -27,17 +27,18 @@ from benchmarks.machine import machine
 from benchmarks.peers.task import GUESSES, TRUTH, Fit, Peer
 
 PEERS = ("ours", "collocation", "scipy_shooting", "jax_trajectory", "mujoco_rollouts")
-COLUMNS = ("way", "started from", "solve", "times spookid's", "ready after", "largest error", "residual", "")
+COLUMNS = ("method", "started from", "solve", "relative to spookid", "ready after", "largest error", "residual", "")
 
 
 PAGE = """# The same fit by other libraries
 
-Four parameters of a Furuta pendulum and its motion from two angles, 10 s at 100 Hz, released near upright: nearly
-chaotic. Single shooting believes the dynamics and needs a good start; spookid and the fit in JAX let a small torque
-disturb them. Times are of a fit whose code is ready; "ready after" has what the first one took with all that it builds
-and compiles. Errors of spookid and of JAX are those of their step of 10 ms: `problem.solve()` takes that out, too,
-and estimates the noise, which these fits are given (or lack). "Elsewhere" is a fit that ended at another
-minimum, an estimate more than tenfold off.
+All programs estimate four parameters of a Furuta pendulum and its motion from two angles, 10 s at 100 Hz. The pendulum
+is released near the upright position, and its motion is nearly chaotic. Single shooting assumes exact dynamics and
+needs a good initial value; spookid and the fit in JAX allow a small random torque. The times are those of a fit whose
+code is already compiled; the column "ready after" shows the time of the first fit, including compilation. The errors of
+spookid and JAX are due to the time step of 10 ms. `problem.solve()` also removes this discretization bias and estimates
+the noise, which is given (or zero) in these fits. "Elsewhere" marks a fit that ended at another minimum, with an
+estimate wrong by more than a factor of ten.
 """
 
 
@@ -90,7 +91,11 @@ def main() -> None:
     rows = interleaved(ready(given.steps), given.repeats, time.process_time if given.cpu else time.perf_counter)
     kind = "processor" if given.cpu else "wall"
     where = f"{machine()}, Python {platform.python_version()}"
-    page = [PAGE, f"{where}, one thread, {given.steps} samples, medians of {given.repeats}, {kind} time.", ""]
+    page = [
+        PAGE,
+        (f"Conditions: {where}, one thread, {given.steps} samples, medians of {given.repeats} {kind} times."),
+        "",
+    ]
     page += ["| " + " | ".join(row) + " |" for row in (COLUMNS, ("---",) * len(COLUMNS), *rows)]
     print("\n".join(page))
     if given.markdown:

@@ -30,33 +30,36 @@ from benchmarks.peers import smoother
 
 PAGE = """# An arm by FIGAROH, and a smoother by GTSAM
 
-Regressions take less time, and GTSAM takes less time for an update. spookid predicts unseen torques better, in this
-case by 2 to 26 %. Both tables are made by `python tests/benchmarks/peers/arm.py`.
+Regressions take less time than a fit by spookid, and an update by GTSAM takes less time than one by spookid. spookid
+predicts the torques of a new trajectory better, in this case by 2 to 26 %. The command `python
+tests/benchmarks/peers/arm.py` makes both tables.
 
 ## One log of a UR10e
 
-Each way is a process of its own. It identifies the arm from `excitation_12harm_40s`, and predicts the torques of
-`excitation_14harm_50s`, which no estimate has seen. Times are those of the whole process, with imports and the
-prediction. The last columns are root mean squares of measured less predicted torques [N m], positions and torques
-low-passed at 6 Hz. FIGAROH has the regressor, the base parameters and least squares, in two passes weighted by what
-each joint leaves; its friction is viscous and Coulomb's, by the sign of the rate.
+Each method runs in its own process. This process identifies the arm from `excitation_12harm_40s`, and predicts the
+torques of `excitation_14harm_50s`, which were not fitted. The times are those of the whole process, including imports
+and the prediction. The last columns show root mean squares of measured minus predicted torques [N m], with positions
+and torques low-pass filtered at 6 Hz. FIGAROH computes the regressor, the base parameters and a least-squares fit in
+two passes, in which each joint is weighted by its residuals. Its friction law is viscous and Coulomb friction, with the
+sign of the rate.
 
 {arm}
 
-FIGAROH, used this way, gives 58 combinations of parameters in a sixth of the processor time. `solve` gives masses,
-centres and moments that a body can have, gains, friction and their standard errors; it filters nothing. `regress` is
-spookid's own regression, whose friction turns over 1 % of the rate.
+In this use, FIGAROH estimates 58 combinations of parameters in a sixth of the CPU time. `solve` estimates physically
+possible masses, centres of mass and moments of inertia, gains and friction, with standard errors, and does not filter
+the data. `regress` is the regression of spookid, whose Coulomb friction changes its sign over 1 % of the rms rate.
 
 ## Parameters of a pendulum, online
 
-1,800 updates at 100 Hz with a window of 0.5 s: an angle with 1 mrad of noise, and a random torque. Both keep two
-parameters beside the window, and are given the noise. GTSAM is its `IncrementalFixedLagSmoother` (iSAM2) in C++ with
-factors and derivatives in Python, written by hand for this pendulum. spookid makes its factors from the mechanism, and
-also computes standard errors of the parameters at each update.
+The second table shows 1,800 updates at 100 Hz with a window of 0.5 s. The measurement is an angle with 1 mrad of noise,
+and the process noise is a random torque. Both smoothers keep two parameters outside the window, and the noise levels
+are given. The GTSAM smoother is `IncrementalFixedLagSmoother` (iSAM2) in C++. Its factors and derivatives are written
+by hand in Python for this pendulum. spookid generates its factors from the mechanism, and also computes standard errors
+of the parameters at each update.
 
 {online}
 
-MATLAB and Simulink are missing: no registry of packages offers them.
+MATLAB and Simulink are missing, because no package registry offers them.
 
 {where}, one thread.
 """
@@ -75,7 +78,7 @@ else:
     errors, numbers = regression.errors_on(unseen), len(regression.names)
 print(json.dumps({"errors": errors.tolist(), "numbers": numbers}))
 """
-HEAD = ("way", "wall [s]", "CPU [s]", "numbers", *(f"joint {i}" for i in range(1, 7)))
+HEAD = ("method", "wall [s]", "CPU [s]", "numbers", *(f"joint {i}" for i in range(1, 7)))
 
 
 def row(name: str, command: list[str]) -> tuple[str, ...]:

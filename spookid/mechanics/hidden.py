@@ -1,0 +1,104 @@
+"""States of a model besides its motion: coefficients that drift, and integrals of drives.
+
+Each is the rate of a wheel of unit inertia on which no torque acts but the derivative of the state. So it has an
+initial value, process noise and a place in simulations, fits and results as every coordinate, by the same equations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from spookid.errors import ProblemError, declared_at, shown
+from spookid.mechanics.body import GROUND, Body
+from spookid.mechanics.coefficients import Coordinate
+from spookid.mechanics.joints import Hinge, Joint
+from spookid.mechanics.loads import Load
+from spookid.parameter import Placeholder, placeholders_in, stacked
+from spookid.records import dataclass
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Wheel(Hinge):
+    """A hinge whose angle counts turns."""
+
+    coordinates = (Coordinate("angle", "rad"),)
+
+
+class Hidden:
+    """A state: the body and joint that carry it, and the symbols for it and for what its derivative depends on.
+
+    Args:
+        name: of the joint.
+        symbol: the state in expressions.
+        disturbance: its process noise, see ``Joint``.
+        loads: its derivative, as the effort of a load.
+        ends_as_it_begins: True if the mean of the state over a recording is zero.
+        others: symbols for positions (False) and rates (True) of coordinates of joints.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        symbol: Placeholder,
+        disturbance: float | None,
+        loads: Sequence[Load] = (),
+        ends_as_it_begins: bool = False,
+        others: Iterable[tuple[Placeholder, Joint, int, bool]] = (),
+    ) -> None:
+        self.name, self.symbol, self.ends_as_it_begins = name, symbol, ends_as_it_begins
+        self.body = Body(f"{name} state", mass=1, inertia=(1, 1, 1))
+        self.joint = Wheel(name, GROUND.frame(), self.body.frame(), disturbance=disturbance, loads=loads)
+        self.symbols = ((symbol, self.joint, 0, True), *others)
+
+
+class RandomWalk(Placeholder):
+    """A coefficient that drifts: a random walk with a mean of zero over each recording, in expressions of coefficients.
+
+    >>> heat = RandomWalk("heat")
+    >>> warm = Hinge("warm", GROUND.frame(), arm.frame(), viscous=0.1 * (1 + heat), coulomb=0.2 * (1 + heat))
+
+    It is for friction that changes as gears warm up, without a measured temperature. The coefficients are then means
+    over the recording. Its intensity is the process noise of the coordinate of its name, whose rate it is. Every joint
+    with the same walk drifts in the same way.
+
+    Args:
+        name: for results; of a coordinate of the model.
+        intensity: increase of its standard deviation [1/√s]; None: it is estimated.
+
+    Raises:
+        ProblemError: for a name that is no text, or an intensity that is not positive.
+    """
+
+    def __init__(self, name: str, intensity: float | None = None) -> None:
+        what = f"{declared_at()}: RandomWalk"
+        if not (isinstance(name, str) and name):
+            raise ProblemError(f"{what}: name is {shown(name)}; give a text")
+        if intensity is not None and not intensity > 0:
+            raise ProblemError(f"{what} {name!r}: intensity is {shown(intensity)}; give a positive number, or None")
+        super().__init__(name)
+        self.hidden = Hidden(name, self, intensity, ends_as_it_begins=True)
+
+
+def walks_in(expressions: Iterable[ca.SX]) -> list[Hidden]:
+    """States of the random walks in expressions, each once."""
+    found: Iterable[Any] = placeholders_in(expressions)
+    return [one.hidden for one in found if isinstance(one, RandomWalk)]
+
+
+def inserted_in(
+    expression: ca.SX, hidden: Sequence[Hidden], joints: Sequence[Joint], motion: tuple[ca.SX, ca.SX]
+) -> ca.SX:
+    """An expression with positions and rates of all joints, (n_s,) each, for the symbols of hidden states."""
+    ends = np.cumsum([len(joint.coordinates) for joint in joints])
+    starts = {joint.name: int(end) - len(joint.coordinates) for joint, end in zip(joints, ends, strict=True)}
+    pairs: dict[Placeholder, ca.SX] = {
+        symbol: motion[of_rate][starts[joint.name] + coordinate]
+        for one in hidden
+        for symbol, joint, coordinate, of_rate in one.symbols
+    }
+    found: ca.SX = ca.substitute(expression, ca.vertcat(*pairs), ca.densify(stacked(pairs.values())))
+    return found
