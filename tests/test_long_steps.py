@@ -56,10 +56,10 @@ def solved(recording: Recording, step: float) -> Solution:
 
 @pytest.mark.parametrize(("interval", "step"), [(0.01, 0.02), (0.03, 0.03)])
 def test_good_samples_that_a_long_step_does_not_follow_are_kept(interval: float, step: float) -> None:
-    """All samples are good: 5 of 2,000 are left out at the most, and estimates are those of the true motion."""
+    """All samples are good: 1 of 200 is left out at the most, and estimates are those of the true motion."""
     recording = swing(10.0, interval)
     found = solved(recording, step)
-    assert len(found.outliers) <= 3 * len(recording.t) * 5 / 2000
+    assert len(found.outliers) <= 0.005 * 3 * len(recording.t)
     for name in ("J0", "J1", "J2"):
         assert abs(found[name].estimate - TRUE[name]) < 4 * found[name].std_err
 
