@@ -208,13 +208,7 @@ def _actuator(
                 ends = (0.0 if one is None else at(one) for one in (servo.limit, drive.current_limit))
                 motor = (k, resistance, supply * duty if drive.duty_limit is not None else 0.0, *ends)
                 in_mjcf.append(left_out[-1])
-    if own["ki"] > 0 and (servo.mode != "position" or own["kp"] * own["offset"] + own["bias"] != 0):
-        left_out.append("the integral, which MuJoCo has for position commands without offset and bias")
-    elif (own["ki"] > 0 or inputs) and own["lag"] > 0:
-        left_out.append("the lag of commands, which a pid actuator of MuJoCo does not have")
-    load_friction = [type(load).__name__ for load in joint.loads]
-    if load_friction:
-        left_out.append(f"{', '.join(load_friction)} of the joint, which change with motion or effort")
+    left_out += _unplaced(servo, own, inputs)
     entries = {name: ca.vertsplit(getattr(joint, name)) for name in ("armature", "viscous", "coulomb")}
     plain = {name: at(parts[min(i, len(parts) - 1)]) for name, parts in entries.items()}
     return ServoActuator(
@@ -238,6 +232,18 @@ def _actuator(
         inputs=inputs,
         motor=motor,
     )
+
+
+def _unplaced(servo: Servo, own: Mapping[str, float], inputs: str) -> list[str]:
+    """Properties of a servo and its joint without an equivalent in simulators."""
+    found = []
+    if own["ki"] > 0 and (servo.mode != "position" or own["kp"] * own["offset"] + own["bias"] != 0):
+        found.append("the integral, which MuJoCo has for position commands without offset and bias")
+    elif (own["ki"] > 0 or inputs) and own["lag"] > 0:
+        found.append("the lag of commands, which a pid actuator of MuJoCo does not have")
+    if loads := [type(load).__name__ for load in servo.joint.loads]:
+        found.append(f"{', '.join(loads)} of the joint, which change with motion or effort")
+    return found
 
 
 _MORE = {"command_rate": "vel", "feedforward": "ff"}

@@ -1,5 +1,4 @@
-"""A problem file for a robot and its log: written to be read, and to be changed; initial values that a fit can begin
-from."""
+"""Problem file for a robot and its log, written to be read and changed, with initial values for a fit."""
 
 from __future__ import annotations
 
