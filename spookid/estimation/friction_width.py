@@ -78,7 +78,7 @@ def with_estimated_widths(work: Work, first: Fit) -> Fit:
         resolved = free.values[name] > -_SPREAD and told > 1
         found[freedom.label] = FrictionWidth(width, width * error, f"{freedom.coordinate.unit}/s", resolved)
     held = problem.with_(friction_width={label: one.width for label, one in found.items()})
-    last = work.run(held, Start(first.result, roughly=first.likelihood.carry is not None), free)
+    last = work.run(held, Start(free.result, roughly=first.likelihood.carry is not None), free)
     if last.outcome.status is Status.CONVERGED:
         work.problem, work.finer = held, free.result if problem.corrects else None
         work.remarks.append(partial(_with_widths, found, added, first))
