@@ -196,8 +196,8 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return self.stepper.fitting(self.model, DryFriction(cast(Form, self.friction)), self.dynamics)
 
     def with_(self, **changes: Any) -> Self:
-        """Return a copy of the problem with some arguments changed; values of removed recordings are dropped. Raises
-        ProblemError for an unknown argument, or a value that is refused."""
+        """Return a copy of the problem with changed arguments; the copy has no initial or fixed values of removed
+        recordings. Raises ProblemError for an unknown argument, or a value that is refused."""
         return declared.changed(self, changes)
 
     def solve(

@@ -70,7 +70,7 @@ def misfit_findings(
         moved = [f"{_listed(of_fit.effects(one))}{f' ({i})' * (len(warned) > 1)}" for i, one in enumerate(warned, 1)]
         effect = f"The residuals are not noise: {_causes(warned)}."
         shifts = f"estimates would change by about {'; '.join(moved)} standard errors."
-        advice = f"Declare this effect in the model, or rule it out: with this effect, {shifts}"
+        advice = f"Add this effect to the model, or show that it is absent. With this effect in the model, {shifts}"
         told += [Finding("residuals.autocorrelated", (), _evidence(of_fit, warned), effect, advice=advice)]
     if noted:
         effect = f"Tests of the residuals find only small effects: {_causes(noted)}."

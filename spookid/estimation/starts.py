@@ -132,7 +132,7 @@ def asking_on_the_way(work: Work) -> Callback | None:
             if questions(problem.with_(initial={**problem.initial, **found})):
                 work.misread = True
                 named = ", ".join(wrong.evidence.get("signals", wrong.subject))
-                raise SearchEndedError(f"signal {named} has a wrong unit or sign: see the question about it")
+                raise SearchEndedError(f"signal {named} has a wrong unit or sign; the summary gives the correction")
 
     return ask if work.begins and problem.estimates_noise else told
 

@@ -292,7 +292,7 @@ class Matched:
         held, unused = set(labels), dict(self.unused)
         for name, column in {**self.commands, **self.efforts}.items():
             if name in held:
-                unused[column] = f"column drives joint {name}, whose position is in no column"
+                unused[column] = f"torque, force or command of joint {name}; no column has the position of this joint"
         efforts, commands = (
             {name: column for name, column in own.items() if name not in held} for own in (self.efforts, self.commands)
         )

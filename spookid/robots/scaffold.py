@@ -46,7 +46,7 @@ class Drive:
 
 
 def drives(robot: Robot, recording: Recording | None, matched: Matched, known: Mapping[str, float]) -> dict[str, Drive]:
-    """Return initial values by label, from a regression on the log with the inertias of the file, or from the file."""
+    """Return a dict from joint label to initial friction, armature and gain, from the log or the URDF or MJCF file."""
     plain = {label: replace(_plain(freedom), gain=known.get(label, 1.0)) for label, freedom in robot.freedoms.items()}
     if recording is None or not matched.efforts or matched.effort == "voltage":
         return plain

@@ -15,8 +15,8 @@ Dry friction is the mean over all velocities between v and v₊, symmetric like 
 every reversal of a joint too, however sharp it is (``DryFriction``). A simulation with friction that sticks has it
 follow the velocity v₊ at the end of the step, an error of first order that its own substeps take away.
 
-Constraints hold at every step and not through a spring, so that the step has no constraint dynamics of its own: the row
-g + ελ/h = 0 would be an explicit spring, unstable for small ε. Compliance and damping of joints are ignored.
+Constraints hold at every step and not through a spring, so that the step has no constraint dynamics of its own: a
+joint with g + ελ/h = 0 would be an explicit spring, unstable for small ε. Compliance and damping of joints are ignored.
 
 A velocity of a state x_k = (q_k, v_k) is that at t_k. The first forward step has only the half interval from t_0: it
 adds half the impulse of a step around t_0 from 2 v_0 − v_½, M (v_½ − v_0) = Gᵀλ + Ḡᵀτ/2 + (h/2)(f + f_g)(q_0, v_0).

@@ -278,7 +278,7 @@ def _percent(drift: Drift) -> str:
 
 
 def begin(job: Job) -> Callable[[], Answer]:
-    """Set up the study ``audit`` for a command."""
+    """Set up the study ``audit`` when run from the command line."""
 
     def work() -> Answer:
         job.expect(4)

@@ -49,7 +49,7 @@ alone = threading.Lock()
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Problem with changes, sent to worker processes as a file path from which they load it.
+    """Problem and its changes; worker processes receive the path of the problem file and load the problem from it.
 
     Args:
         given: the problem; None in a worker.
@@ -157,7 +157,7 @@ class Job(ABC):
 
     @property
     def folder(self) -> Path:
-        """Path of the result folder, for a command that always writes one."""
+        """Path of the result folder of a study that always writes one."""
         assert self.out is not None
         return self.out
 

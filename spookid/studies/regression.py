@@ -186,7 +186,7 @@ def regress(
 
 
 def begin(job: Job) -> Callable[[], Answer]:
-    """Set up the study ``regress`` for a command."""
+    """Set up the study ``regress`` when run from the command line."""
     beside = None if job.source is None else load(job.source)
     choice = {name: getattr(job.arguments, name) for name in ("method", "filter", "unknowns")}
 
