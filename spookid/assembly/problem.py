@@ -119,7 +119,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     @property
     def sample(self) -> Sequence[Recording]:
-        """The recordings that are in memory: of recording files only the first few, because others are read later."""
+        """The recordings that are in memory: all, or the first few if recordings are read from files."""
         return self.recordings[:SAMPLE] if isinstance(self.recordings, RecordingFiles) else self.recordings
 
     @property
@@ -177,12 +177,12 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     @cached_property
     def guess(self) -> dict[str, float]:
-        """Initial value of every parameter, by name."""
+        """Dict from Parameter name to initial value, for all parameters."""
         return {p.name: p.guess for p in self.parameters} | self.given
 
     @cached_property
     def given(self) -> dict[str, float]:
-        """Initial values that a user gave instead of the declared ones, by name of the Parameter."""
+        """Dict from Parameter name to the initial value that a user gave instead of the declared value."""
         return {name: float(value) for name, value in self.parameter_set.expanded(self.initial).items()}
 
     @checked

@@ -127,7 +127,7 @@ class PointPosition(DeclaredSensor):
     signal: str | Sequence[str]
     """Name of the measured signal in the recordings, or one for each coordinate."""
     sigma: float | Sequence[float] | None = None
-    """Standard deviation of its noise [m]; None: it is estimated, or 1 with a given weight."""
+    """Noise standard deviation [m]; None: estimated, or 1 with a given weight of the equations of motion."""
 
     unit = "m"
     said = "{0.axis} of a point of {0.point.body.name}"
@@ -164,7 +164,7 @@ class PointDistance(OneSignal):
     signal: str
     """Name of the measured signal in the recordings."""
     sigma: float | None = None
-    """Standard deviation of its noise [m]; None: it is estimated, or 1 with a given weight."""
+    """Noise standard deviation [m]; None: estimated, or 1 with a given weight of the equations of motion."""
 
     unit = "m"
     may_be_on_ground = True
@@ -310,7 +310,7 @@ class JointForce(DeclaredSensor):
     signals: tuple[str, str, str]
     """Names of the measured signals in the recordings, along x, y, z."""
     sigma: float | Sequence[float] | None = None
-    """Standard deviation of its noise [N]; None: it is estimated, or 1 with a given weight."""
+    """Noise standard deviation [N]; None: estimated, or 1 with a given weight of the equations of motion."""
 
     is_free_form = False
     count = 3

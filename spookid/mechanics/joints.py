@@ -218,7 +218,7 @@ class Joint(metaclass=Checked):
         return tuple(dict.fromkeys(signal for load in self.loads for signal in load.signals))
 
     def bound(self, at: ca.SX, rates: ca.SX, efforts: Efforts) -> Bound:
-        """Bound of dry friction for given coordinates, rates of the preceding step, and efforts, (n,)."""
+        """Bound of dry friction for given coordinates, velocities of the preceding step, and efforts, (n,)."""
         return sum((load.bound_under(at, rates, efforts) for load in self.acting), Bound.none(len(self.coordinates)))
 
     def effort(self, position: ca.SX, rates: ca.SX, inputs: Mapping[str, ca.SX], width: ca.SX) -> ca.SX:
@@ -234,7 +234,7 @@ class Joint(metaclass=Checked):
 
     @cached_property
     def some_bound(self) -> Bound:
-        """Example of a dry-friction bound at a numerical position and rate."""
+        """Example of a dry-friction bound at a numerical position and velocity."""
         numbers = ca.SX([0.5] * len(self.coordinates))
         return self.bound(numbers, numbers, Efforts.sample(len(self.coordinates)))
 

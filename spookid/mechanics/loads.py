@@ -152,7 +152,7 @@ class Load(metaclass=Checked):
         return self.effort(position, rate, inputs)
 
     def bound(self, rate: ca.SX) -> Bound:
-        """Bound of dry friction for given rates of the preceding step, (n,) [m/s or rad/s]."""
+        """Bound of dry friction for given velocities of the preceding step, (n,) [m/s or rad/s]."""
         return Bound.none(rate.numel())
 
     def bound_at(self, position: ca.SX, rate: ca.SX) -> Bound:

@@ -87,7 +87,7 @@ class Manifold:
         return stacked(parts)
 
     def coordinate(self, column: int) -> int:
-        """Index of the flat coordinate for a tangent column.
+        """Index of the real coordinate that belongs to a tangent column.
 
         Raises:
             ValueError: if it is one of a rotation.

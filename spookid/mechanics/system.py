@@ -24,17 +24,17 @@ from spookid.parameter import Parameter
 
 
 class System(ABC):
-    """Base class of mechanisms in coordinates q with n rates v and m constraint equations."""
+    """Base class of mechanisms in coordinates q with n velocities v and m constraint equations."""
 
     @property
     @abstractmethod
     def names(self) -> tuple[str, ...]:
-        """Names of the coordinates, one per rate, (n,)."""
+        """Names of the coordinates, one per velocity, (n,)."""
 
     @property
     @abstractmethod
     def manifold(self) -> Manifold:
-        """Manifold of q; rates and accelerations are in its tangent space."""
+        """Manifold of q, whose tangent space contains velocities and accelerations."""
 
     @property
     @abstractmethod

@@ -362,7 +362,7 @@ class Along:
         return Along(tuple(labels), driven, result.step, trajectory.t, positions, rates, does, seen)
 
     def torques(self, robot: Parts, cutoff: float | None) -> MotorEfforts:
-        """Inverse dynamics with one version of the file; unmeasured positions are replaced by estimated ones.
+        """Inverse dynamics with one version of the robot's file; unmeasured positions are replaced by estimated ones.
 
         Splines through positions and impulses of the steps are as fine as the log: differences over steps, and means of
         efforts over them, would be off by their own.

@@ -187,7 +187,7 @@ def _matched(robot: Robot, log: Log | None) -> Matched:
 
 
 def _with_actuators(robot: Robot, matched: Matched, gains: Mapping[str, float]) -> Mapping[str, float]:
-    """Gains of drives by joint, with those of the file's actuators."""
+    """Dict from joint to gain of the drive, including the actuators of the URDF or MJCF file."""
     actuators = robot.description.actuators
     if matched.effort == "voltage":
         return {**{one.joint: one.gain for one in actuators if one.joint in matched.efforts}, **gains}

@@ -178,7 +178,7 @@ class Variational(Stepper):
 
 @dataclass(frozen=True)
 class Leapfrog(JointScheme["_Step"]):
-    """Unknowns of a leapfrog step: joint coordinates, and rates of the preceding interval."""
+    """Unknowns of a leapfrog step: joint coordinates, and velocities of the preceding interval."""
 
     refuses: ClassVar[dict[str, str]] = {
         SWITCHED: NEEDS_JOINTS,
@@ -186,7 +186,7 @@ class Leapfrog(JointScheme["_Step"]):
     }
 
     def motion(self, model: Model) -> Manifold:
-        """Motion as joint coordinates and their rates."""
+        """Motion as joint coordinates and their velocities."""
         space = super().motion(model)
         return Manifold((*space.parts, ("flat", space.tangent))).joined
 
@@ -283,7 +283,7 @@ class _Step(JointStep):
         return Factor("step", Group.STATE, rows, self.variables, none, labels, kind=Kind.HARD)
 
     def rolling(self) -> list[Factor]:
-        """Velocity constraints A v₊ − γ at the middle of the step; their data are mean inputs over it."""
+        """Velocity constraints A v₊ − γ at the middle of the step; their data are mean inputs over the step."""
         holding, joints, h = self.model.holding, self.joints, self.settings.step
         fast = [tie for tie in self.model.ties if tie.on_velocities]
         if not fast:
@@ -296,7 +296,7 @@ class _Step(JointStep):
         return [Factor(VELOCITY_ROWS, Group.STATE, rows, self.variables, data, labels, kind=Kind.HARD)]
 
     def first(self) -> Factor:
-        """Constraints on the rates before the first step."""
+        """Constraints on the velocities before the first step."""
         model, joints = self.model, self.joints
         motion = Recursion(joints, self.x, self.v, ca.SX(self.v.numel(), 1))
         at = model.mechanics(motion.q)

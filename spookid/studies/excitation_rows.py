@@ -32,7 +32,7 @@ _ROUND = 1e-3
 
 
 class Told(NamedTuple):
-    """Positions, rates, efforts and contact forces of a planned motion at N instants."""
+    """Positions, velocities, motor torques or forces, and contact forces of a planned motion at N instants."""
 
     signals: Array
     """Of all motors, (N, n_m)."""
@@ -99,7 +99,7 @@ class PlannedEfforts:
 
     @cached_property
     def asked_pattern(self) -> Mask:
-        """Sparsity of these derivatives, (rows, m): True if a quantity depends on a planned coordinate."""
+        """Sparsity of ``asked_slopes``, (rows, m): True if a quantity depends on a planned coordinate."""
         m, slopes = len(self.coordinates.planned), self._asked_jacobian
         found = np.zeros(slopes.shape, dtype=bool)
         found[tuple(np.array(part, dtype=np.intp) for part in slopes.sparsity().get_triplet())] = True

@@ -110,7 +110,7 @@ def _loaded(path: str, expected: str) -> Problem:
 
 @dataclass(frozen=True, eq=False)
 class Job(ABC):
-    """Work of a study on one problem in a file, or on all problems of the file."""
+    """Work of a study on one problem, or on all problems, of a problem file."""
 
     problems: Mapping[str, Problem]
     """Those of the file, by their keys, that it is about: one, or all of them."""
@@ -248,7 +248,7 @@ class KeptFits:
             yield
 
     def fit(self, problem: Problem, solve: Callable[[], Solution]) -> Solution:
-        """Return the next fit, from the folder if it is stored, otherwise by ``solve``.
+        """Return the next fit: read from the folder if the fit is stored there, or else made by ``solve``.
 
         Raises:
             KeyboardInterrupt: if it was interrupted.

@@ -116,7 +116,7 @@ class JointSearch(Search):
     """Those on disk."""
 
     def pass_of(self, what: Any, point: Point, logs: Array, **more: Any) -> Pass:
-        """Request to evaluate all recordings at a point."""
+        """Request to evaluate all recordings at one set of parameter values and noise levels."""
         base = cast(Elsewhere, point).version
         folder, sizes = str(self.everyone.folder), self.sizes
         asked = Pass(what, folder, point.parameters, sizes, logs, base, gap=self.gap, settings=self.inner)
