@@ -109,7 +109,7 @@ class Parameter(ca.SX):  # type: ignore[misc]
         _declared[self.element_hash()] = self
 
     def of(self, recording: str) -> Parameter:
-        """Return the Parameter of a named recording if each recording has its own value; always the same object.
+        """Return the Parameter of a named recording, if each has its own value; repeated calls return one object.
 
         Raises:
             ProblemError: if all recordings share it.
@@ -167,7 +167,7 @@ class Parameter(ca.SX):  # type: ignore[misc]
 
     @property
     def order(self) -> int:
-        """Position in the order of declaration; Parameters of recordings have that of the declared Parameter."""
+        """Position in the order of declaration; Parameters of recordings have the position of the declared one."""
         return self._facts[7]
 
     @property

@@ -852,7 +852,7 @@ def test_ctrl_c(here, data):
     assert terminal.end() == 130
     assert "spookid: ends after this iteration; interrupt again to end at once" in terminal.seen
     assert terminal.seen.endswith(
-        "spookid: interrupted; the best iterate of swing is in out; the same command continues\r\n"
+        "spookid: interrupted; the best iterate of swing is in out; repeat the command to resume\r\n"
     )
     assert tree("out")["status"] == "interrupted"
     assert {path.name for path in Path("out").iterdir()} == FILES

@@ -125,7 +125,7 @@ def test_simulated_states():
         ({"q": np.zeros((3, 1, 7))}, "q has shape (3, 1, 7)"),
         ({"v": np.zeros((4, 1, 7))}, "v has shape (4, 1, 7); give it (4, bodies, 6)"),
         ({"v": np.full((4, 1, 6), np.nan)}, "v holds a value that is not finite"),
-        ({"q": np.zeros((4, 2, 7)), "v": np.zeros((4, 1, 6))}, "poses q are of 2 bodies and velocities v of 1"),
+        ({"q": np.zeros((4, 2, 7)), "v": np.zeros((4, 1, 6))}, "q has poses of 2 bodies, but v has velocities of 1"),
     ],
 )
 def test_bad_states(states, message):

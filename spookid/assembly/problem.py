@@ -187,7 +187,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     @checked
     def guess_on(self, recording: str | None = None) -> dict[str, float]:
-        """Return initial values by name, and those of one recording by declared names; None: of the first."""
+        """Return a dict from declared Parameter name to initial value in one recording; None: in the first."""
         return self.parameter_set.on(self.guess, recording)
 
     @property

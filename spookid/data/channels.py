@@ -241,7 +241,7 @@ class Channel:
 
     @property
     def sigma(self) -> float | None:
-        """Standard deviation of the noise in the signal's unit; None: estimated, or 1 with a given weight."""
+        """Noise standard deviation in the signal's unit; None: estimated, or 1 if the problem has ``state_weight``."""
         return self.sensor.deviation(self.index)
 
     @property

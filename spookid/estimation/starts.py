@@ -108,7 +108,7 @@ def misread(work: Work, first: Fit) -> bool:
     if named and _wrong_unit(work.problem):
         work.misread = True
         if not unexplained_findings(first.assembly, first.point, first.motion):
-            said = f"Noise replaces the motion of {', '.join(named)}. The data contradict the model."
+            said = f"The fit explains the motion of {', '.join(named)} by noise. The data contradict the model."
             wrong = Finding("motion.unexplained", tuple(named), {}, said, cause="Is a unit or a sign wrong?")
             work.remarks.append(lambda answer: answer.with_findings(lambda: [wrong]))
     return work.misread

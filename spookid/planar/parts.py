@@ -196,7 +196,7 @@ class PlanarConstraint(Part):
 
 @dataclass(frozen=True, eq=False)
 class ConstantDistance(PlanarConstraint):
-    """Constraint that keeps two points at a constant distance (43), like a massless rod; a ``Link`` has its own.
+    """Constraint that keeps two points at a constant distance (43), like a massless rod; a ``Link`` includes it.
 
     Args:
         name: for messages.

@@ -272,7 +272,7 @@ class Matched:
 
     @classmethod
     def of(cls, time: str, found: Mapping[str, Mapping[str, str]], unused: Mapping[str, str]) -> Matched:
-        """Columns by kind and label, of which the kind of effort that most joints have is taken."""
+        """Make a match from columns by kind and joint; of torques, currents and voltages, most joints decide."""
         effort = max(EFFORTS, key=lambda kind: len(found.get(kind, {})))  # the first of those that are as many
         beside = {kind: found.get(kind, {}) for kind in EFFORTS if kind != effort}
         others = {column: f"a {kind} beside a {effort}" for kind, own in beside.items() for column in own.values()}

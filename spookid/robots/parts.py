@@ -176,7 +176,7 @@ class Parts:
 
     @property
     def limits(self) -> Mapping[str, Limits]:
-        """Limits of each coordinate in the file, by label; the model has limits only if joints are given ``limits``."""
+        """Dict from label to limits in the robot's file; the model has limits only if joints are given ``limits``."""
         return {label: freedom.limits for label, freedom in self.freedoms.items()}
 
     def motors(self, *, measured: bool = False) -> list[Motor]:

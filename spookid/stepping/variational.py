@@ -81,8 +81,8 @@ class Variational(Stepper):
     staggered: ClassVar[bool] = True
 
     def fitting(self, model: Model, law: DryFriction, dynamics: Dynamics) -> PositionScheme[VirtualWork]:
-        """The stepper in the coordinates of a fit: joint coordinates, or poses of all bodies if requested or for loops
-        with a given weight. With velocity constraints or contacts, joint rates are unknowns, too.
+        """The stepper in the coordinates of a fit: joint coordinates, or poses of all bodies if requested, or for loops
+        with ``state_weight``. With velocity constraints or contacts, joint rates are unknowns, too.
 
         Raises:
             ProblemError: for poses where contacts, or constraints on velocities, are.
@@ -191,7 +191,7 @@ class Leapfrog(JointScheme["_Step"]):
         return Manifold((*space.parts, ("flat", space.tangent))).joined
 
     def window(self, model: Model, settings: Settings, order: int) -> Window:
-        """Window of a step: rates at t_k are means of both intervals, and accelerations their difference over h."""
+        """Window of a step: velocities at t_k are means of both intervals, accelerations their difference over h."""
         x, after = (ca.SX.sym(name, self.manifold(model).ambient) for name in ("x", "x_after"))
         if order == 0:
             still = ca.SX(super().motion(model).tangent, 1)

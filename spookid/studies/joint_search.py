@@ -103,8 +103,8 @@ class JointStates:
 
 @dataclass(eq=False)
 class JointSearch(Search):
-    """Likelihood search whose states are stored by workers. With given weights there are no log-sigmas, and the
-    objective |r|² is scaled to a log-likelihood: half its logarithm times the degrees of freedom."""
+    """Likelihood search whose states are stored by workers. With a given ``state_weight``, there are no log-sigmas, and
+    the objective |r|² is scaled to a log-likelihood: half its logarithm times the degrees of freedom."""
 
     everyone: Everyone = field(kw_only=True)
     freedom: int = field(kw_only=True)
