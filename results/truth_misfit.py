@@ -1,7 +1,9 @@
 """How often a fit says what its model lacks: `python results/truth_misfit.py [--seeds N] [--only KIND]` prints a table.
 
 Twins of two mechanisms are drawn, each with one thing in it that the model does not have, and fitted; counted is how
-often a notice names it, and how often there is any. Of the clean twins nothing should be said.
+often a notice names it, and how often there is any. Of the clean twins nothing should be said. The last two columns
+count the fits in which an estimate is three standard errors or more from its true value, and those of them with a
+warning of any kind.
 """
 
 import argparse
@@ -164,17 +166,30 @@ def told(solution: Solution) -> str:
     return next((finding.text for finding in solution.findings if finding.code == "residuals.autocorrelated"), "")
 
 
+def astray(mechanism: Mechanism, solution: Solution) -> bool:
+    """True if an estimate is three standard errors or more from its true value."""
+    pairs = ((solution[name], value) for name, value in mechanism.truth.items())
+    return any(abs(found.estimate - value) >= 3 * found.std_err for found, value in pairs if found.std_err > 0)
+
+
+def warns(solution: Solution) -> bool:
+    """True if there is a warning, or no answer."""
+    return bool(solution.no_answer) or any(finding.severity != "note" for finding in solution.findings)
+
+
 def table(seeds: int, only: Sequence[str]) -> Iterator[str]:
     """Lines of the table."""
-    yield "| mechanism | missing effect | named | any warning | converged |"
-    yield "|---|---|---|---|---|"
+    yield "| mechanism | missing effect | named | any warning | converged | three errors off | of these warned |"
+    yield "|---|---|---|---|---|---|---|"
     for mechanism in MECHANISMS:
         for kind in (k for k in mechanism.kinds if not only or k in only):
             found = [mechanism.fitted(kind, seed) for seed in range(seeds)]
             notices = [told(solution) for solution in found]
             named = sum(NAMES[kind] in notice for notice in notices) if kind in NAMES else "none"
             sound = sum(solution.status.value == "converged" for solution in found)
+            off = [solution for solution in found if astray(mechanism, solution)]
             counts = f"{named} of {seeds}" if kind in NAMES else "", f"{sum(map(bool, notices))}", f"{sound}"
+            counts += f"{len(off)}", f"{sum(map(warns, off))}"
             yield " | ".join(["", mechanism.name, kind, *counts, ""]).strip()
             if seeds <= _FEW:
                 yield from filter(None, notices)

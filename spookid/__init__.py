@@ -34,7 +34,7 @@ _NAMES = {
     "mechanics.inertia_coordinates": "Ellipsoid ExponentialEigenvalue LogCholesky",
     "mechanics.joint_kinds": "Cylindrical Fixed PinInSlot Planar Prismatic Screw Spherical Universal",
     "mechanics.joints": "Hinge Joint",
-    "mechanics.loads": "Bound Effort Load Spring",
+    "mechanics.loads": "Backlash Bound Effort Load Spring",
     "mechanics.manifold": "Manifold",
     "mechanics.model": "Model",
     "mechanics.motor": "Motor",
@@ -126,6 +126,7 @@ if TYPE_CHECKING:
     from spookid.mechanics.joint_kinds import Universal as Universal
     from spookid.mechanics.joints import Hinge as Hinge
     from spookid.mechanics.joints import Joint as Joint
+    from spookid.mechanics.loads import Backlash as Backlash
     from spookid.mechanics.loads import Bound as Bound
     from spookid.mechanics.loads import Effort as Effort
     from spookid.mechanics.loads import Load as Load

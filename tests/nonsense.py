@@ -291,6 +291,7 @@ def cases() -> dict[str, Case]:
         "Drag": Case(s.Drag, {"d": 0.1}, w.rubbed),
         "Viscous": Case(s.Viscous, {"b": 0.1}, w.rubbed),
         "GearFriction": Case(s.GearFriction, {"coulomb": 0.1, "motor": 0.2, "external": 0.2}, w.rubbed),
+        "Backlash": Case(s.Backlash, {"width": 0.01, "stiffness": 50, "damping": 0.1, "rounding": 0.1}, w.rubbed),
         "RandomWalk": Case(
             s.RandomWalk, {"name": "heat", "intensity": 0.1}, lambda k: w.rubbed(s.Viscous(0.1 * (1 + k)))
         ),

@@ -18,6 +18,7 @@ from spookid import (
     Recording,
     gravity,
 )
+from spookid.__main__ import main
 
 RATE, SPAN = 100, 8.0
 T = np.arange(0, SPAN, 1 / RATE)
@@ -88,3 +89,29 @@ def test_what_is_refused():
         RandomWalk("heat", intensity=0)
     with pytest.raises(ProblemError, match="rename"):
         problem([log(0)], RandomWalk("pin"))
+
+
+DECLARED = """
+import numpy as np
+from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, RandomWalk, Recording, Servo, gravity
+
+t, axes, heat = np.arange(0, 4, 0.005), dict(x=(0, 1, 0), y=(0, 0, -1)), RandomWalk("heat")
+ki, b = Parameter("ki", 2.0, lower=0), Parameter("b", 0.04, lower=0)
+arm = Body("arm", mass=0.5, inertia=(1e-6, 1e-6, 1e-6))
+joint = Hinge("joint", GROUND.frame(**axes), arm.frame(at=(0, 0, 0.1), **axes), armature=0.003, viscous=b * (1 + heat))
+model = Model([arm], [joint], [Servo(joint, "goal", kp=2.6, ki=ki, kd=0.05, limit=1.5)], gravity=gravity(9.81))
+empty = Problem("one", model, [], [HingeAngle(joint, "q", sigma=1e-3)], step=0.005)
+commands = Recording(t, {"goal": 0.8 * np.sign(np.sin(3 * t)) + 0.3 * np.sin(8 * t)})
+noise = {"joint": 0, "heat": 0.1, "joint integral": 0, "q": 1e-3}
+log = empty.simulate({"ki": 4.0, "b": 0.03}, duration=3.9, inputs=commands, noise=noise)
+problem = empty.with_(recordings=[log])
+"""
+
+
+def test_commands_take_problems_with_hidden_states(tmp_path, capsys):
+    (tmp_path / "one.py").write_text(DECLARED)
+    assert main(["check", str(tmp_path / "one.py")]) == 0
+    assert "heat (Wheel, GROUND to heat state)" in " ".join(capsys.readouterr().out.split())
+    result = ["--out", str(tmp_path / "result"), "--no-figures"]
+    assert main(["solve", str(tmp_path / "one.py"), *result]) == 0
+    assert "process noise of heat" in " ".join(capsys.readouterr().out.split())

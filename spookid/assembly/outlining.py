@@ -117,6 +117,8 @@ UNITS = {
 """Of coefficients of joints, by the unit of the coordinate."""
 _WORDS = {"rest": {"rad": "rest angle", "m": "rest position"}}
 _OF_LOADS = {
+    "width": {"rad": "rad", "m": "m"},
+    "damping": {"rad": "N m s", "m": "N s/m"},
     "effort": {"rad": "N m", "m": "N"},
     "stiction": {"rad": "N m", "m": "N"},
     "stribeck zeta": {"rad": "s^2", "m": "s^2/m^2"},

@@ -134,7 +134,7 @@ def extrapolated(coarse: Fit, fine: Fit) -> Solution:
 
     def findings() -> tuple[Finding, ...]:
         kept = [one for one in found.findings if one.code != "step.error"]  # of steps of h/2, which is taken away
-        return ranked([*kept, *chosen, *_findings(step, parameters)])
+        return ranked([*kept, *chosen, *_findings(step, parameters, _unfollowed(kept))])
 
     # Disturbances with their standard deviation over a step.
     noise = [replace(n, std=n.density / math.sqrt(step)) if n.kind == "disturbance" else n for n in found.noise]
@@ -240,13 +240,27 @@ def _seen(influence: Influence, counts: Sequence[int]) -> Influence:
     return replace(influence, observations=observations)
 
 
-def _findings(step: float, parameters: dict[str, Estimate]) -> list[Finding]:
-    """What the step would have added, where that is more than a standard error."""
+def _unfollowed(found: Sequence[Finding]) -> float:
+    """Variance that samples between steps have beside their noise, over it, of the sensor with most."""
+    return max((m["unfollowed"] for one in found for m in one.evidence.get("misfits", ())), default=0.0)
+
+
+def _findings(step: float, parameters: dict[str, Estimate], unfollowed: float) -> list[Finding]:
+    """What the step would have added, where that is more than a standard error: a warning if what steps of h/2 do not
+    follow is more than noise, for then the line through both fits does not lead to step zero."""
     large = [e for e in parameters.values() if abs(e.step_error) > e.std_err]
     if not large:
         return []
+    evidence = {"step": step, "step_errors": {e.name: e.step_error for e in large}, "unfollowed": unfollowed}
+    names = tuple(e.name for e in large)
+    if unfollowed > 1:
+        moved = ", ".join(f"{e.name} {e.step_error / e.std_err:+.1f}" for e in large)
+        said = (
+            f"The step of {step:g} s is too long: between steps the motion differs from the samples by more than noise"
+        )
+        effect = f"{said}. Estimates with this step and in the limit differ by {moved} standard errors."
+        return [Finding("step.error", names, evidence, effect, advice=f"Take a step of {step / 4:g} s or less.")]
     amounts = ", ".join(f"{e.name} {e.step_error:+.2g} {e.unit}".rstrip() for e in large)
-    evidence = {"step": step, "step_errors": {e.name: e.step_error for e in large}}
     said = f"Estimates are extrapolated to time step zero from fits with steps of {step:g} and {step / 2:g} s"
     effect, advice = f"{said}; the longer one would have added {amounts}.", "There is nothing to do."
-    return [Finding("step.extrapolated", tuple(e.name for e in large), evidence, effect, advice=advice)]
+    return [Finding("step.extrapolated", names, evidence, effect, advice=advice)]

@@ -86,7 +86,12 @@ def _causes(found: Sequence[Misfit]) -> str:
 
 def _evidence(of_fit: ScoreTests, found: Sequence[Misfit]) -> dict[str, list[dict[str, object]]]:
     numbered = ((one, float(one.z)) for one in found)
-    return {"misfits": [{"words": m.words, "standard_errors": z, "shifts": of_fit.shifts(m)} for m, z in numbered]}
+    return {
+        "misfits": [
+            {"words": m.words, "standard_errors": z, "shifts": of_fit.shifts(m), "unfollowed": m.unfollowed}
+            for m, z in numbered
+        ]
+    }
 
 
 def _listed(shifts: Mapping[str, float], most: int = 4) -> str:

@@ -108,8 +108,11 @@ def _far_off(
             suspected = None
         errors = errors_of(problem, channel, recording, motion, values)
         known = np.isfinite(errors)
+        halves = [errors_of(problem, channel, recording, motion, values, slice(i, None, 2)) for i in (0, 1)]
+        # Of second order: what a step does not follow is a third of what twice the step misses beside it.
+        unfollowed = np.nan_to_num(np.max(np.abs(errors - halves), axis=0)) / 3
         least = OFF * _width(errors[known if suspected is None else known & ~suspected])
-        far = known & (np.abs(errors) > least)
+        far = known & (np.abs(errors) > least + unfollowed)
         if suspected is not None:
             beside = medians(np.where(suspected, np.nan, errors), None)
             far &= suspected | (np.abs(errors - beside) > least)
@@ -121,8 +124,16 @@ def _width(errors: Array) -> float:
     return float(spread(errors)) if len(errors) else np.inf
 
 
-def errors_of(problem: Problem, channel: Channel, recording: Recording, motion: Trajectory, found: Values) -> Array:
-    """Residuals of a signal's samples from the estimated motion, (N,), NaN without a sample or motion."""
+def errors_of(
+    problem: Problem,
+    channel: Channel,
+    recording: Recording,
+    motion: Trajectory,
+    found: Values,
+    steps: slice = slice(None),
+) -> Array:
+    """Residuals of a signal's samples from the estimated motion, (N,), NaN without a sample or motion. From
+    every other of its ``steps`` it differs by what long steps may not follow."""
     column = motion.signals.index(channel.signal)
     known = dict(problem.guess_on(recording.name)) | dict(found)
     times = recording.t - number(channel.delay, known)
@@ -130,7 +141,7 @@ def errors_of(problem: Problem, channel: Channel, recording: Recording, motion: 
     shown = motion.predicted[:, column]
     if channel.period is not None:
         shown = np.unwrap(shown, period=channel.period)
-    errors = recording.signal(channel.signal) - _spline(motion.t, shown, times)
+    errors = recording.signal(channel.signal) - _spline(motion.t[steps], shown[steps], times)
     errors = errors if channel.period is None else wrap(errors, channel.period)
     return np.where(inside, errors, np.nan)
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, evaluating, shown
+from spookid.kernels.precision import ROUNDING
 from spookid.mechanics.coefficients import Coefficient, load_coefficient
 from spookid.parameter import is_zero, symbolic
 from spookid.records import dataclass
@@ -217,6 +218,45 @@ class Spring(Load):
 
     def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
         return -_one(self._stiffness, position) * (position - _one(self._rest, position))
+
+
+class Backlash(Load):
+    """Play of a gear on the coordinate x between both sides: beyond ±w/2 a spring −k (|x| − w/2) sign x and a damper.
+
+    >>> axes = dict(x=(0, 1, 0), y=(0, 0, -1))
+    >>> rotor = Body("rotor", mass=0.1, inertia=(2e-3, 2e-3, 2e-3))  # with the gear, as felt at its output
+    >>> motor = Hinge("motor", GROUND.frame(**axes), rotor.frame(**axes), viscous=0.02)
+    >>> gear = Hinge("gear", rotor.frame(**axes), arm.frame(**axes), loads=[Backlash(0.002, 100, 0.2)])
+
+    With a width of zero it is an elastic gear.
+
+    Args:
+        width: w, all of the play [rad or m]; one number or one for each coordinate, as all others.
+        stiffness: k where both sides touch [N m/rad or N/m].
+        damping: d of −d s, with the rate s, where they touch [N m s/rad or N s/m].
+        rounding: width of smoothing at both ends, as a share of w/2.
+
+    Raises:
+        ProblemError: for a negative fixed value, or a rounding that is no share.
+    """
+
+    def __init__(self, width: Any, stiffness: Any, damping: Any = 0, *, rounding: float = 0.1) -> None:
+        what = f"{declared_at()}: Backlash"
+        if not 0 < rounding < 1:
+            raise ProblemError(f"{what}: rounding is {shown(rounding)}; give a share of the width between 0 and 1")
+        given = {"width": width, "stiffness": stiffness, "damping": damping}
+        self.reported = {
+            name: load_coefficient(value, f"{what}: {name}", sided=False, varying=False)
+            for name, value in given.items()
+        }
+        self._rounding = float(rounding)
+
+    def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
+        width, stiffness, damping = (_one(value, position) for value in self.reported.values())
+        ends = position + width / 2, position - width / 2
+        above, below = (ca.sqrt(end**2 + (self._rounding * width / 2) ** 2 + ROUNDING**2) for end in ends)
+        inside, free = (above - below) / 2, (ends[0] / above - ends[1] / below) / 2
+        return -stiffness * (position - inside) - damping * (1 - free) * rate
 
 
 class Effort(Load):

@@ -153,7 +153,7 @@ def _strongest(answers: _Answers, coarser: Callable[[], ScoreTests | None]) -> l
         if common.words == known.words:
             answers, found = common, common.strongest(known)
     told = ([said(*answers.words[i], size) for i, size in meant] for meant, *_ in found)
-    return [Misfit(words[0], z, change, *words[1:]) for words, (_, z, change) in zip(told, found, strict=True)]
+    return [Misfit(words[0], z, change, "".join(words[1:])) for words, (_, z, change) in zip(told, found, strict=True)]
 
 
 def _tested(condensed: Condensed, alternatives: Sequence[Alternative], volumes: Array) -> _Answers:

@@ -51,6 +51,8 @@ class Misfit:
     """Of the parameters to first order if the model had it, (n_p,)."""
     rival: str = ""
     """Another cause that explains at least half of the same effect; empty if there is none."""
+    unfollowed: float = 0.0
+    """Variance that samples between steps have beside noise, over that of noise, where the step is too long."""
 
 
 def said(words: str, unit: str, size: float) -> str:
@@ -76,6 +78,8 @@ class Tails:
     """True if those that are far off lie farther from the steps than the others."""
     change: Array
     """Of the parameters without those that are far off, to first order, (n_p,)."""
+    excess: float = 0.0
+    """Variance beside that of most residuals, over it."""
     jitter: float = 0.0
     """Standard deviation of timestamps that explains how residuals grow with the rate of what is shown [s]."""
     growth: float = 0.0
@@ -92,7 +96,7 @@ class Tails:
         cause = "is the step too long?" if by_step else "outliers? Heavy tails (StudentT)?"
         how_many = f"{counted(self.count, 'sample')} of {self.signal} {'is' if self.count == 1 else 'are'}"
         words = f"{how_many} more than {_FAR:g} times its noise off: {cause}"
-        return Misfit(words, self.z, self.change)
+        return Misfit(words, self.z, self.change, unfollowed=self.excess if by_step else 0.0)
 
     def of_jitter(self, sensors: int) -> list[Misfit]:
         """Timestamps that err, if those of this one among so many sensors do. The weights of samples move no estimate
@@ -127,7 +131,7 @@ def tails_of(
         pull = sum(T.T @ np.where(np.abs(r) > _FAR * width, r, 0.0) for T, r in pairs)
         change = condensed.inverse @ np.ravel(pull)
     between = between_steps(apart[far], apart, step[far])
-    tails = Tails(signal, int(np.sum(far)), z, fourth, between, change)
+    tails = Tails(signal, int(np.sum(far)), z, fourth, between, change, variance / width**2 - 1)
     if not rates or fourth <= variance**2:
         return tails
     faster = np.concatenate(rates)[step] ** 2

@@ -30,6 +30,7 @@ from spookid.errors import ProblemError
 from spookid.files import remove
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.loads import Efforts
+from spookid.parameter import placeholders_in, stacked
 from spookid.report.export import keep, load
 from spookid.results.folders import versions
 from spookid.results.result import Solution
@@ -293,8 +294,8 @@ def digest(problem: Problem) -> str:
         rows = residual.rows(*[state] * residual.states)
         values.append(residual.whitening(rows.numel()) @ rows)
     values += [relation.expression for relation in problem.constraints]
-    symbols = [q, v, ca.vertcat(*problem.parameter_set.declared)]
     values.append(model.pushed(q, v, ca.SX(ca.DM(range(1, len(model.inputs) + 1)))))
+    symbols = [q, v, ca.vertcat(*problem.parameter_set.declared), stacked(placeholders_in(values))]
     formulas = ca.Function("problem", symbols, [ca.densify(ca.vec(ca.SX(value))) for value in values])
     result = hashlib.sha256(formulas.serialize().encode())
     for part in _facts(problem):

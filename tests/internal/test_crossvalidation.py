@@ -201,7 +201,7 @@ def test_the_statistic_is_chi_square_if_the_errors_are_right() -> None:
 
 def test_the_model_that_made_the_data_is_best_and_its_recordings_agree(results: dict[str, CrossValidation]) -> None:
     text = verdict(list(results.values()))
-    assert text.startswith("By cross-validation dry is best")
+    assert text.startswith("By cross-validation model dry is best")
     assert "worse in 6 of 6 pairs of recordings" in text
     assert results["dry"].score < results["viscous"].score / 2
     assert results["dry"].agreement.parameters[0].test.agree
@@ -324,7 +324,7 @@ def test_the_command_sets_models_side_by_side(here: Path, capsys: pytest.Capture
     assert main(["crossvalidate", "swings.py", "--out", "out"]) == 0
     out, err = capsys.readouterr()
     assert err == "spookid: lonely has fewer than two recordings and is left out\n"
-    assert "By cross-validation dry is best" in out
+    assert "By cross-validation model dry is best" in out
     assert out.endswith("\n\nWritten to out\n")
     names = {"crossvalidation.json", "crossvalidation.md", "crossvalidation.png"}
     assert {path.name for path in Path("out").iterdir()} == names

@@ -25,7 +25,7 @@ def test_a_fit_that_a_finer_one_goes_on_from_ends_near_its_maximum_or_there_if_t
     monkeypatch.setattr(work, "fit", failing)
     found = problem.solve()
     assert begun[0].likelihood.carry is not None
-    assert "less than 0.1 of" in begun[0].result.detail
+    assert "by less than 0.1" in begun[0].result.detail
     assert "less than 0.0001 of" in found.detail
     assert any(finding.code == "step.error" for finding in found.findings)
     for name in ("J", "b"):

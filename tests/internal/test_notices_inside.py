@@ -14,6 +14,6 @@ def test_a_mass_that_vanishes_is_told_and_one_that_is_small_is_not() -> None:
     pin = Hinge("pin", GROUND.frame(), rod.frame())
     problem = Problem("rod", Model([rod], [pin], gravity=gravity(9.81)), observations=[JointPosition(pin, "theta")])
     (told,) = mass_findings(problem, {"m": 1e-5})
-    assert "the mass of body 'rod' is 2e-05 kg, and its initial value is 1 kg" in told.text
+    assert "body 'rod' has mass 2e-05 kg, and its initial value is 1 kg" in told.text
     assert not [*mass_findings(problem, {"m": 1e-2})]
     assert not [*mass_findings(problem.with_(fixed=["m"]), {"m": 1e-5})]
