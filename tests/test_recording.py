@@ -394,7 +394,7 @@ def test_files_that_are_no_npz(tmp_path):
     contents = [b"", b"t,a\n0,1\n", whole.read_bytes()[:100], (tmp_path / "one.npy").read_bytes()]
     for content in contents:
         path.write_bytes(content)
-        with pytest.raises(ProblemError, match=r"run\.npz: it is no NumPy archive"):
+        with pytest.raises(ProblemError, match=r"run\.npz: the file is no NumPy archive"):
             Recording.from_npz(path)
 
 
