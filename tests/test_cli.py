@@ -317,7 +317,7 @@ def test_check_of_a_problem_whose_noise_is_estimated(here, capsys, monkeypatch):
     assert "theta: angle of pivot (sigma estimated)" in out
     assert "Settings    stepper variational, friction smooth, step h = 0.01 s, noise estimated, cutoff" in out
     assert (
-        "Identifiability, linearized at the initial values\n  Parameter changes of 100 % along these directions: "
+        "Identifiability, linearized at the initial values\n  Changes of 100 % along each direction, in standard errors"
         in out
     )
     assert "the paper's weight" not in out

@@ -93,7 +93,7 @@ class HingeAngle(JointPosition):
 
 @dataclass(frozen=True, eq=False)
 class JointRate(OfCoordinate):
-    """Tachometer that measures the rate of a joint coordinate [rad/s or m/s].
+    """Tachometer that measures the velocity of a joint coordinate [rad/s or m/s].
 
     Raises:
         ProblemError: if ``joint`` is no joint or has no such coordinate, or ``sigma`` is not positive.

@@ -101,7 +101,7 @@ def _listed(shifts: Mapping[str, float], most: int = 4) -> str:
 
 
 def speeds(problem: Problem, trajectories: tuple[Trajectory, ...], values: dict[str, float]) -> dict[str, Speed]:
-    """Typical rates of moving coordinates, by label."""
+    """Return a dict from label of a moving coordinate to its typical velocity."""
     model, known = problem.model, problem.parameter_set
     poses = ((t.q.reshape(len(t.q), -1), known.on(values, t.name)) for t in trajectories)
     moved = [unwrapped(model, displacements(model, *one))[:: problem.every or 1] for one in poses]

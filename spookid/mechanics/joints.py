@@ -153,7 +153,7 @@ class Joint(metaclass=Checked):
         return stacked(coordinate.in_range(value) for coordinate, value in parts)
 
     def rates(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Rates in the tangent space of the joint's position, (n,) [m/s or rad/s]; linear in the velocities."""
+        """Joint velocities in the tangent space of the position, (n,) [m/s or rad/s]; linear in body velocities."""
         symbols = a.in_symbols(), b.in_symbols()
         position = self.position(*symbols)
         moved = self.manifold.lowered(position, rate(position, symbols))
@@ -371,7 +371,7 @@ class Hinge(Joint):
         return angle_about_x(a, b)
 
     def rates(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Hinge rate (F.2), computed with the child's x axis, which is constant in its own frame."""
+        """Hinge velocity (F.2), computed with the child's x axis, which is constant in its own frame."""
         return ca.dot(b.frame.axes[:, 0], b.omega) - ca.dot(b.x, a.axes @ (a.frame.axes.T @ a.omega))
 
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:

@@ -43,7 +43,7 @@ class Told(NamedTuple):
     accelerations: Array
     """Of all bodies, (N, 6 n_b)."""
     joints: Array
-    """Positions, rates and accelerations of all joints, (3, N, n_s)."""
+    """Positions, velocities and accelerations of all joints, (3, N, n_s)."""
 
 
 @dataclass(frozen=True, eq=False)

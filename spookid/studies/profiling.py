@@ -120,7 +120,7 @@ class Profile(Tabular):
             beaten = best.log_likelihood > center.log_likelihood + 0.01  # solvers stop at less
         if beaten:
             again = f"solve again from there (--set {self.name}={number(best.value)})"
-            return f"A fit with another value of the parameter {how}: the estimate is not at the {end}; {again}."
+            return f"A fit with another value of {self.name} {how}: the estimate is not at the {end}; {again}."
         if sides := [side for side, end in zip(("below", "above"), self.interval, strict=True) if math.isinf(end)]:
             return f"The data give no bound on {self.name} {' or '.join(sides)}."
         if not math.isfinite(self.std_err):
