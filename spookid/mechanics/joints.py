@@ -344,7 +344,7 @@ class Joint(metaclass=Checked):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Hinge(Joint):
-    """Hinge: rotation about the x axes of two frames.
+    """Hinge joint: rotation about the x axes of two frames.
 
     Its angle is zero where the y axes agree and grows with a right-handed turn of the child about x.
 
