@@ -109,7 +109,7 @@ class Parameter(ca.SX):  # type: ignore[misc]
         _declared[self.element_hash()] = self
 
     def of(self, recording: str) -> Parameter:
-        """Return the Parameter of a named recording if each recording has its own value; always the same object.
+        """Return the Parameter of a named recording, if each has its own value; repeated calls return one object.
 
         Raises:
             ProblemError: if all recordings share it.
@@ -167,17 +167,17 @@ class Parameter(ca.SX):  # type: ignore[misc]
 
     @property
     def order(self) -> int:
-        """Position in the order of declaration; Parameters of recordings have that of the declared Parameter."""
+        """Position in the order of declaration; Parameters of recordings have the position of the declared one."""
         return self._facts[7]
 
     @property
     def prior(self) -> tuple[float, float] | None:
-        """Mean and sigma of the prior, None if it has none."""
+        """Mean and sigma of the prior; None if the Parameter has no prior."""
         return self._facts[8]
 
     @property
     def per(self) -> Literal["recording"] | None:
-        """``"recording"`` if each recording has its own value; None if all share one."""
+        """``"recording"`` if each recording has its own value; None if all recordings share one value."""
         return self._per
 
     def __repr__(self) -> str:
@@ -330,12 +330,12 @@ def rows_of(value: Any) -> ca.SX:
 
 
 def number(formula: ca.SX, values: Mapping[str, float]) -> float:
-    """Evaluate a scalar expression for values of its Parameters, given by name."""
+    """Evaluate a scalar expression with a dict from Parameter name to value."""
     return float(formula) if is_constant(formula) else float(substitute(formula, values).item())
 
 
 def substitute(formula: ca.SX, values: Mapping[str, float]) -> np.ndarray:
-    """Evaluate an expression with values of its Parameters, given by name.
+    """Evaluate an expression with a dict from Parameter name to value.
 
     Returns:
         array of the expression's shape, squeezed to (n,) for a column.

@@ -317,7 +317,7 @@ def test_check_of_a_problem_whose_noise_is_estimated(here, capsys, monkeypatch):
     assert "theta: angle of pivot (sigma estimated)" in out
     assert "Settings    stepper variational, friction smooth, step h = 0.01 s, noise estimated, cutoff" in out
     assert (
-        "Identifiability, linearized at the initial values\n  Parameter changes of 100 % along these directions: "
+        "Identifiability, linearized at the initial values\n  Changes of 100 % along each direction, in standard errors"
         in out
     )
     assert "the paper's weight" not in out
@@ -852,7 +852,7 @@ def test_ctrl_c(here, data):
     assert terminal.end() == 130
     assert "spookid: ends after this iteration; interrupt again to end at once" in terminal.seen
     assert terminal.seen.endswith(
-        "spookid: interrupted; the best iterate of swing is in out; the same command continues\r\n"
+        "spookid: interrupted; the best iterate of swing is in out; repeat the command to resume\r\n"
     )
     assert tree("out")["status"] == "interrupted"
     assert {path.name for path in Path("out").iterdir()} == FILES

@@ -117,5 +117,5 @@ def test_a_simulation_tells_recording_and_time() -> None:
 
 
 def test_a_step_that_is_too_long_is_still_told_by_its_residual() -> None:
-    with pytest.raises(StepFailedError, match="the residual of its equations remains at"):
+    with pytest.raises(StepFailedError, match="the residual of the step's equations remains at"):
         raise StepFailedError(3, 0.5, np.zeros((3, 1)))

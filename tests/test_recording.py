@@ -125,7 +125,7 @@ def test_simulated_states():
         ({"q": np.zeros((3, 1, 7))}, "q has shape (3, 1, 7)"),
         ({"v": np.zeros((4, 1, 7))}, "v has shape (4, 1, 7); give it (4, bodies, 6)"),
         ({"v": np.full((4, 1, 6), np.nan)}, "v holds a value that is not finite"),
-        ({"q": np.zeros((4, 2, 7)), "v": np.zeros((4, 1, 6))}, "poses q are of 2 bodies and velocities v of 1"),
+        ({"q": np.zeros((4, 2, 7)), "v": np.zeros((4, 1, 6))}, "q has poses of 2 bodies, but v has velocities of 1"),
     ],
 )
 def test_bad_states(states, message):
@@ -394,7 +394,7 @@ def test_files_that_are_no_npz(tmp_path):
     contents = [b"", b"t,a\n0,1\n", whole.read_bytes()[:100], (tmp_path / "one.npy").read_bytes()]
     for content in contents:
         path.write_bytes(content)
-        with pytest.raises(ProblemError, match=r"run\.npz: it is no NumPy archive"):
+        with pytest.raises(ProblemError, match=r"run\.npz: the file is no NumPy archive"):
             Recording.from_npz(path)
 
 

@@ -527,7 +527,7 @@ def test_a_joint_with_a_torque_and_no_position_is_held(tmp_path: Path, capsys: p
     assert main(["new", str(tmp_path / "arm.urdf"), str(log), "--out", str(out)]) == 0
     told = capsys.readouterr().err
     assert "no column for joints shoulder, slide: the problem file fixes these at 0" in told
-    assert "shoulder_effort (column drives joint shoulder, whose position is in no column)" in told
+    assert "(torque, force or command of joint shoulder; no column has the position of this joint)" in told
     assert [motor.joint.name for motor in load_problem(out).model.motors] == ["elbow"]
 
 

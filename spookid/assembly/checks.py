@@ -326,7 +326,7 @@ def step_chosen(problem: Problem) -> list[Finding]:
     taken = ", removed from the estimates by a fit with half the step, whose samples and residuals are shown"
     effect = (
         f"The time step {problem.step:g} s follows from the bandwidth of the motion: its discretization error is "
-        f"{100 * SHARE:g} % of the efforts{taken if problem.corrects else ''}. Set step= to change the step."
+        f"{100 * SHARE:g} % of the forces and torques{taken if problem.corrects else ''}. Set step= to change the step."
     )
     return [Finding("step.chosen", evidence={"step": problem.step}, effect=effect)]
 

@@ -167,7 +167,7 @@ class ParameterSet:
         return declared.of(recording or self.recordings[0]).name if self._differs(declared) else declared.name
 
     def on(self, values: Mapping[str, float], recording: str | None = None) -> dict[str, float]:
-        """Values for one recording by the names of the declared Parameters; for the first recording if None."""
+        """Return a dict from declared Parameter name to value in one recording; None selects the first recording."""
         return {**values, **{p.name: values[self.name_on(p, recording)] for p in self.own}}
 
     @property

@@ -119,7 +119,7 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     @property
     def sample(self) -> Sequence[Recording]:
-        """The recordings that are in memory: of recording files only the first few, because others are read later."""
+        """The recordings that are in memory: all, or the first few if recordings are read from files."""
         return self.recordings[:SAMPLE] if isinstance(self.recordings, RecordingFiles) else self.recordings
 
     @property
@@ -177,17 +177,17 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     @cached_property
     def guess(self) -> dict[str, float]:
-        """Initial value of every parameter, by name."""
+        """Dict from Parameter name to initial value, for all parameters."""
         return {p.name: p.guess for p in self.parameters} | self.given
 
     @cached_property
     def given(self) -> dict[str, float]:
-        """Initial values that a user gave instead of the declared ones, by name of the Parameter."""
+        """Dict from Parameter name to the initial value that a user gave instead of the declared value."""
         return {name: float(value) for name, value in self.parameter_set.expanded(self.initial).items()}
 
     @checked
     def guess_on(self, recording: str | None = None) -> dict[str, float]:
-        """Return initial values by name, and those of one recording by declared names; None: of the first."""
+        """Return a dict from declared Parameter name to initial value in one recording; None: in the first."""
         return self.parameter_set.on(self.guess, recording)
 
     @property
@@ -196,8 +196,8 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return self.stepper.fitting(self.model, DryFriction(cast(Form, self.friction)), self.dynamics)
 
     def with_(self, **changes: Any) -> Self:
-        """Return a copy of the problem with some arguments changed; values of removed recordings are dropped. Raises
-        ProblemError for an unknown argument, or a value that is refused."""
+        """Return a copy of the problem with changed arguments; the copy has no initial or fixed values of removed
+        recordings. Raises ProblemError for an unknown argument, or a value that is refused."""
         return declared.changed(self, changes)
 
     def solve(

@@ -205,7 +205,7 @@ def _identifiability(assembly: Assembly, width: int, verbose: bool) -> list[str]
         return [*lines, *wrapped(f"Unknown: {reason.replace('at the solution', 'there')}.", width, "  ")]
     if verbose:
         spectrum = ", ".join(number(value, 2) for value in values)
-        lines += wrapped(f"Parameter changes of 100 % along these directions: {spectrum} standard errors.", width, "  ")
+        lines += wrapped(f"Changes of 100 % along each direction, in standard errors: {spectrum}.", width, "  ")
     lines += [line for sentence in weak_sentences(identifiability) for line in wrapped(sentence, width, "  - ")]
     if not identifiability.weak:
         lines += wrapped(

@@ -120,7 +120,7 @@ def _fitted() -> tuple[str, str]:
     if solution.status is not Status.CONVERGED or abs(found.estimate - INERTIA) > 5.0 * found.std_err:
         return (
             "",
-            f"FAILED: estimate J = {found.estimate:.6g} ± {found.std_err:.2g}, truth {INERTIA}; {solution.message}",
+            f"FAILED: estimate J = {found.estimate:.6g} ± {found.std_err:.2g}, true {INERTIA}; {solution.message}",
         )
     return f"estimate J = {found.estimate:.5f} ± {found.std_err:.5f} kg m², true value {INERTIA}; {took}", ""
 

@@ -288,7 +288,7 @@ def _round(run: Run, keys: list[str], work: Callable[[str], Exit]) -> Exit:
 def _failed(run: Run, key: str, error: BaseException) -> Exit:
     """Say why there is nothing of a problem, if that is no error of ours."""
     if run.interruption.told_by(error):
-        kept = f"; {run.kept.count} of its fits are kept, and the same command continues" if run.kept.count else ""
+        kept = f"; {run.kept.count} of its fits are saved; repeat the command to resume" if run.kept.count else ""
         told = str(error) if isinstance(error, KeyboardInterrupt) else ""
         terminal.complain(f"interrupted; {told}" if told else f"interrupted before {key} was done{kept}")
         return Exit.INTERRUPTED

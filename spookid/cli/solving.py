@@ -82,7 +82,7 @@ def _solved(run: Run, job: CommandJob, aside: Connection | None, asked: Sequence
     finally:
         run.interruption.kept()
     if solution.status is Status.INTERRUPTED:
-        terminal.complain(f"interrupted; the best iterate of {job.label} is in {job.out}; the same command continues")
+        terminal.complain(f"interrupted; the best iterate of {job.label} is in {job.out}; repeat the command to resume")
         return Exit.INTERRUPTED
     if run.interruption.asked:
         terminal.complain(f"interrupted; the results of problem {job.label} are in folder {job.out}")
@@ -114,7 +114,7 @@ def _jointly(run: Run, job: CommandJob) -> Solution:
         with terminal.SolverLine(job.label, names, run.watched) as line:
             return fit_jointly(plan, pool, line.show)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"the finished fits of {job.label} are saved; the same command continues") from None
+        raise KeyboardInterrupt(f"the finished fits of {job.label} are saved; repeat the command to resume") from None
 
 
 def _begun(run: Run, job: CommandJob) -> tuple[Problem, tuple[Basin, ...]]:

@@ -71,7 +71,7 @@ class Sensor(metaclass=Checked):
     either_sign: bool = False
     """True if its signals mean the same with the other sign, as the components of a quaternion do."""
     is_free_form: bool = True
-    """False if the true value depends on no Parameters except those of the model."""
+    """True if the true value may depend on Parameters that the model does not have."""
     place: str
     """``file.py:line`` of its declaration."""
 
@@ -133,8 +133,8 @@ class Sensor(metaclass=Checked):
         return [symbolic(value, what)] * n
 
     def deviation(self, index: int) -> float | None:
-        """Noise standard deviation of one signal of the sensor with the rounding to declared counts, in the signal's
-        unit; None if not given."""
+        """Noise standard deviation of one signal, in the unit of the signal, with the rounding to declared counts; None
+        if not given."""
         sigma: float | None = self._sigmas[index] if self._sigmas else self.sigma  # type: ignore[assignment]
         return None if sigma is None else math.hypot(sigma, (self.resolution or 0.0) / math.sqrt(12))
 
@@ -168,7 +168,7 @@ class Sensor(metaclass=Checked):
         return tuple(Channel(self, i, period) for i in range(count))
 
     def period_in(self, model: Model) -> float | None:
-        """Return the declared ``period``, or otherwise the period that follows from the model."""
+        """Return the declared ``period``; without it, the period that follows from the model."""
         return None if self.period is None else float(self.period)
 
 
@@ -241,7 +241,7 @@ class Channel:
 
     @property
     def sigma(self) -> float | None:
-        """Standard deviation of the noise in the signal's unit; None: estimated, or 1 with a given weight."""
+        """Noise standard deviation in the signal's unit; None: estimated, or 1 if the problem has ``state_weight``."""
         return self.sensor.deviation(self.index)
 
     @property
@@ -282,7 +282,7 @@ class Channel:
 
     @property
     def period(self) -> float | None:
-        """The signal's period, at the initial values of Parameters in its scale; None if it has none."""
+        """Period of the signal at the initial values of Parameters; None if the signal is not periodic."""
         if self.true_period is None:
             return None
         guesses = {p.name: p.guess for p in parameters_in([self.scale], self.sensor.place)}
@@ -299,7 +299,7 @@ class Channel:
 
     @property
     def is_free_form(self) -> bool:
-        """False if the true value depends on no Parameters except those of the model."""
+        """True if the true value may depend on Parameters that the model does not have."""
         return self.sensor.is_free_form
 
     def predicted(self, state: State) -> ca.SX:

@@ -27,7 +27,7 @@ class _Mounted(DeclaredSensor):
     signals: tuple[str, str, str]
     """Names of the measured signals in the recordings, along x, y, z."""
     sigma: float | Sequence[float] | None = None
-    """Standard deviation of its noise, in the signals' unit; None: it is estimated, or 1 with a given weight."""
+    """Noise standard deviation in the signals' unit; None: estimated, or 1 if the problem has ``state_weight``."""
     bias: InitVar[Any] = field(default=None, kw_only=True)
     """What it shows where there is nothing to show, one for all or one each; another name of ``offset``."""
     mounting: Any = field(default=(0, 0, 0), kw_only=True)

@@ -51,7 +51,7 @@ def acting(
 
 
 def samples_of(recording: Recording, inputs: Sequence[Input], grid: Grid) -> list[tuple[FloatArray, FloatArray]]:
-    """Times and values of the samples of each input, from the sample that holds at the first step."""
+    """Times and values of the samples of each input, from the last sample at or before the first step."""
     samples = []
     for one in inputs:
         t, known = finite_samples(recording, one.signal)
@@ -75,7 +75,7 @@ def acting_between(
     values: Mapping[str, float],
     near: float,
 ) -> tuple[Acting, Acting]:
-    """Inputs along a grid from given samples of each input; the first sample must hold at the first step."""
+    """Inputs along a grid from given samples of each input; the first sample must not be after the first step."""
     every, of_lags = [], []
     for one, (t, known) in zip(inputs, samples, strict=True):
         delay, lag, free = number(one.delay, values), number(one.lag, values), not is_constant(one.lag)

@@ -81,7 +81,7 @@ class Recording(Tabular, Readable, metaclass=Checked):
         }
         self.__dict__.update(known)  # of a frozen recording, while it is made
         if self.q is not None and self.v is not None and self.q.shape[1] != self.v.shape[1]:
-            bodies = f"poses q are of {self.q.shape[1]} bodies and velocities v of {self.v.shape[1]}"
+            bodies = f"q has poses of {self.q.shape[1]} bodies, but v has velocities of {self.v.shape[1]}"
             raise ProblemError(f"{place}: {bodies}; give both the same")
 
     def __repr__(self) -> str:

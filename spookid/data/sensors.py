@@ -32,7 +32,7 @@ class OfCoordinate(OneSignal):
     signal: str
     """Name of the measured signal in the recordings."""
     sigma: float | None = None
-    """Standard deviation of its noise, in the signal's unit; None: it is estimated, or 1 with a given weight."""
+    """Noise standard deviation in the signal's unit; None: estimated, or 1 if the problem has ``state_weight``."""
     coordinate: int = field(default=0, kw_only=True)
     """Which of the joint's coordinates."""
 
@@ -93,7 +93,7 @@ class HingeAngle(JointPosition):
 
 @dataclass(frozen=True, eq=False)
 class JointRate(OfCoordinate):
-    """Tachometer that measures the rate of a joint coordinate [rad/s or m/s].
+    """Tachometer that measures the velocity of a joint coordinate [rad/s or m/s].
 
     Raises:
         ProblemError: if ``joint`` is no joint or has no such coordinate, or ``sigma`` is not positive.
@@ -127,7 +127,7 @@ class PointPosition(DeclaredSensor):
     signal: str | Sequence[str]
     """Name of the measured signal in the recordings, or one for each coordinate."""
     sigma: float | Sequence[float] | None = None
-    """Standard deviation of its noise [m]; None: it is estimated, or 1 with a given weight."""
+    """Noise standard deviation [m]; None: estimated, or 1 if the problem has ``state_weight``."""
 
     unit = "m"
     said = "{0.axis} of a point of {0.point.body.name}"
@@ -164,7 +164,7 @@ class PointDistance(OneSignal):
     signal: str
     """Name of the measured signal in the recordings."""
     sigma: float | None = None
-    """Standard deviation of its noise [m]; None: it is estimated, or 1 with a given weight."""
+    """Noise standard deviation [m]; None: estimated, or 1 if the problem has ``state_weight``."""
 
     unit = "m"
     may_be_on_ground = True
@@ -194,7 +194,7 @@ class Observation(OneSignal):
     signal: str
     """Name of the measured signal in the recordings."""
     sigma: float | None = None
-    """Standard deviation of its noise, in the signal's unit; None: it is estimated, or 1 with a given weight."""
+    """Noise standard deviation in the signal's unit; None: estimated, or 1 if the problem has ``state_weight``."""
     period: float | None = None
     """The expression's period, for angles 2π; residuals are taken the short way round. None: that of a sum of angles
     times numbers follows from these, anything else has none."""
@@ -310,7 +310,7 @@ class JointForce(DeclaredSensor):
     signals: tuple[str, str, str]
     """Names of the measured signals in the recordings, along x, y, z."""
     sigma: float | Sequence[float] | None = None
-    """Standard deviation of its noise [N]; None: it is estimated, or 1 with a given weight."""
+    """Noise standard deviation [N]; None: estimated, or 1 if the problem has ``state_weight``."""
 
     is_free_form = False
     count = 3

@@ -89,7 +89,7 @@ class State:
     step: ca.SX = field(default_factory=lambda: ca.SX.sym("h"))
     """h [s]."""
     joints: tuple[ca.SX, ca.SX] | None = field(default=None, repr=False)
-    """Coordinates and rates of all joints, (n_s,) each, if they are known beside the poses."""
+    """Coordinates and velocities of all joints, (n_s,) each, if they are known beside the poses."""
 
     widths: ca.SX | None = field(default=None, repr=False)
     """Widths of smooth dry friction, (n_s,), if they are known."""
@@ -120,7 +120,7 @@ class State:
         return joint.in_range(self.joints[0][self.model.freedoms_of(joint), 0])
 
     def rate(self, joint: Joint) -> ca.SX:
-        """Rates of a joint's coordinates, (n,) [rad/s or m/s]."""
+        """Velocities of a joint's coordinates, (n,) [rad/s or m/s]."""
         if self.joints is None:
             return self.model.joint(joint, self.q, self.v).rates
         return self.joints[1][self.model.freedoms_of(joint), 0]

@@ -140,8 +140,8 @@ def disagreements(
         }
     included = any(one.raised > 1 for one in found.values())
     effect = (
-        "Estimates from single recordings differ by more than their standard errors explain. To agree, these would "
-        f"have to be larger: of {', '.join(words)}."
+        "Estimates from single recordings differ by more than their standard errors explain. To agree, standard "
+        f"errors would have to be larger: {', '.join(words)}."
     )
     if included:
         effect = (

@@ -74,7 +74,7 @@ def contact_findings(assembly: Assembly, point: Point) -> list[Finding]:
         else:
             continue
         subject = tuple(contacts[i].name for i in own)
-        effect = f"The points of contacts {', '.join(subject)} do not reach their plane: {where}."
+        effect = f"The points of contacts {', '.join(subject)} do not reach the contact plane: {where}."
         asked = "Is its height right?", "The height may be declared as a parameter."
         found.append(Finding("contacts.plane", subject, evidence, effect, *asked))
     return found

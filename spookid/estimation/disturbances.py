@@ -222,7 +222,7 @@ def followed_findings(noise: Sequence[Noise], motion: Sequence[Trajectory]) -> l
         told.append(Finding("sensors.overfitted", tuple(found), {}, effect, advice=advice))
     if efforts:
         effect = (
-            f"The noise of efforts {', '.join(efforts)} is not identifiable and set to zero: noise of other efforts or "
+            f"The noise of forces or torques {', '.join(efforts)} is not identifiable and set to zero: other noise or "
             "process noise explains the residuals as well. Standard errors assume that this noise is zero."
         )
         advice = "Declare JointTorque or JointForce with the known noise standard deviation sigma."

@@ -50,9 +50,9 @@ def advise(model: Model, parameters: Sequence[Parameter], settled: bool = False)
     motions = "; ".join(dict.fromkeys(text for p in parameters for text in _motions(model, p)))
     if settled:
         return (
-            f"The prior determines this direction. For data to determine it, increase the motion: {motions}."
+            f"Only the prior determines this combination of parameters. To identify it from data: {motions}."
             if motions
-            else "The prior determines this direction."
+            else "Only the prior determines this combination of parameters."
         )
     names, one = ", ".join(p.name for p in parameters), len(parameters) == 1
     remedy = f"Fix {'' if one else 'one of '}{names} at a known value, or give {'it' if one else 'one'} a prior"
@@ -325,7 +325,7 @@ def contradictions(
             # Where the prior rules, noise has grown to make room for it, and the data's own value is far from linear.
             said = f"give {alone:.4g} ± {error:.2g}{unit}" if share > LEADS else f"require a {side} value"
             prior = f"the prior of parameter {parameter.name}, {mean:.4g} ± {sigma:.2g}{unit}"
-            effect = f"The data contradict {prior}: data alone {said}, {far:.1f} standard deviations away."
+            effect = f"The data contradict {prior}: data alone {said}, {far:.1f} standard deviations from the prior."
             advice = "Either the prior or the model is wrong: fit without the prior, and compare."
             evidence = {"mean": mean, "sigma": sigma, "data": alone, "std_err": error, "distance": far}
             found.append(Finding("prior.contradicted", (parameter.name,), evidence, effect, advice=advice))

@@ -43,7 +43,7 @@ def hold_findings(assembly: Assembly, point: Point, condensed: Condensed | None,
                 f"Input {one.signal} is interpolated between its samples with hold {one.hold!r}. With hold {other!r}, "
                 f"estimates would change by these multiples of their standard errors: {listed}."
             )
-            advice = f"Give the motor the correct hold, or record input {one.signal} at a higher rate."
+            advice = f"Give the motor the correct hold between samples, or record input {one.signal} at a higher rate."
             cause = f"{one.signal} changes fast against its sampling rate."
             found.append(
                 Finding("input.between-samples", tuple(large), {"standard_errors": large}, effect, cause, advice)

@@ -70,7 +70,7 @@ def misfit_findings(
         moved = [f"{_listed(of_fit.effects(one))}{f' ({i})' * (len(warned) > 1)}" for i, one in enumerate(warned, 1)]
         effect = f"The residuals are not noise: {_causes(warned)}."
         shifts = f"estimates would change by about {'; '.join(moved)} standard errors."
-        advice = f"Declare this effect in the model, or rule it out: with this effect, {shifts}"
+        advice = f"Add this effect to the model, or show that it is absent. With this effect in the model, {shifts}"
         told += [Finding("residuals.autocorrelated", (), _evidence(of_fit, warned), effect, advice=advice)]
     if noted:
         effect = f"Tests of the residuals find only small effects: {_causes(noted)}."
@@ -101,7 +101,7 @@ def _listed(shifts: Mapping[str, float], most: int = 4) -> str:
 
 
 def speeds(problem: Problem, trajectories: tuple[Trajectory, ...], values: dict[str, float]) -> dict[str, Speed]:
-    """Typical rates of moving coordinates, by label."""
+    """Return a dict from label of a moving coordinate to its typical velocity."""
     model, known = problem.model, problem.parameter_set
     poses = ((t.q.reshape(len(t.q), -1), known.on(values, t.name)) for t in trajectories)
     moved = [unwrapped(model, displacements(model, *one))[:: problem.every or 1] for one in poses]

@@ -151,7 +151,7 @@ def _counts(problem: Problem, recording: Recording, least_values: int = 10) -> I
                 f"{channel.signal!r} of recording {recording.name!r} comes in whole numbers, "
                 f"{number(least)} to {number(most)} {unit}. Does it count ticks of an encoder, or is it in {other}?"
             )
-            advice = f"Convert the signal to {unit}, or give its sensor scale=, the reading per {unit}."
+            advice = f"Convert the signal to {unit}, or set scale= of the sensor to the reading per {unit}."
             unit = "deg" if unit == "rad" else "mm"
             evidence = {"least": least, "most": most, "signals": [channel.signal], "unit": unit}
             yield _question("unit", [channel.signal, recording.name], evidence, effect, advice)

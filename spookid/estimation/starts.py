@@ -108,7 +108,7 @@ def misread(work: Work, first: Fit) -> bool:
     if named and _wrong_unit(work.problem):
         work.misread = True
         if not unexplained_findings(first.assembly, first.point, first.motion):
-            said = f"Noise replaces the motion of {', '.join(named)}. The data contradict the model."
+            said = f"The fit explains the motion of {', '.join(named)} by noise. The data contradict the model."
             wrong = Finding("motion.unexplained", tuple(named), {}, said, cause="Is a unit or a sign wrong?")
             work.remarks.append(lambda answer: answer.with_findings(lambda: [wrong]))
     return work.misread
@@ -132,7 +132,7 @@ def asking_on_the_way(work: Work) -> Callback | None:
             if questions(problem.with_(initial={**problem.initial, **found})):
                 work.misread = True
                 named = ", ".join(wrong.evidence.get("signals", wrong.subject))
-                raise SearchEndedError(f"signal {named} has a wrong unit or sign: see the question about it")
+                raise SearchEndedError(f"signal {named} has a wrong unit or sign; the summary gives the correction")
 
     return ask if work.begins and problem.estimates_noise else told
 

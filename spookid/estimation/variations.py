@@ -36,12 +36,12 @@ _MISDECLARED = 0.3
 
 @dataclass(frozen=True)
 class Speed:
-    """Typical speed of a joint coordinate: rms of the rate and of its changes, and span of the displacement."""
+    """Typical speed of a joint coordinate: rms of the velocity and of its changes, and span of the positions."""
 
     rate: float
     """[rad/s or m/s]."""
     change: float
-    """Change of the rate between samples: friction at smaller rates has no effect on them [rad/s or m/s]."""
+    """Velocity change between samples: friction at smaller velocities does not affect samples [rad/s or m/s]."""
     span: float
     """Of the displacement, largest less least [rad or m]."""
 
@@ -55,7 +55,7 @@ class _Amount:
     place: int
     """Of its symbol."""
     share: float = 1.0
-    """Of a coordinate's typical rate, up to which friction is higher."""
+    """Share of a coordinate's typical velocity up to which friction is higher."""
     sizes: tuple[float, float] = (-_MISDECLARED, _MISDECLARED)
     """Between which it is plausible."""
 
@@ -99,7 +99,7 @@ def alternatives(
     states: States | None,
     efforts: Mapping[str, float],
 ) -> tuple[Alternative, ...]:
-    """Change of the whitened residuals by each variation of the model, for typical rates and efforts by label."""
+    """Change of the whitened residuals by each variation of the model, for typical velocities and efforts."""
     problem = assembly.problem
     # Where joints are rows, and not coordinates, a length moves what they leave free as well.
     plain = states if states is not None and states.plain else None

@@ -81,11 +81,11 @@ class Variables:
         return found
 
     def of(self, x: ca.SX) -> dict[str, ca.SX]:
-        """Split the variables of one step (ambient,) by name."""
+        """Split the variables of one step, (ambient,), into a dict from name to values."""
         return dict(zip(self.names, split(x, [self.space(name).ambient for name in self.names]), strict=True))
 
     def read(self, states: Array) -> dict[str, Array]:
-        """Split the variables of all steps, (N, ambient), by name, into (N, size of the variable) each."""
+        """Split the variables of all steps, (N, ambient), into a dict from name to array (N, size of the variable)."""
         return {name: states[:, self.coordinates(name)] for name in self.names}
 
     def written(self, values: Mapping[str, Array]) -> Array:

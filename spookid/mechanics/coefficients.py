@@ -144,9 +144,9 @@ class Asymmetric(metaclass=Checked):
     """
 
     forward: Any
-    """Coefficient at rates above zero; a number, an expression of Parameters or a ``Fourier``."""
+    """Coefficient at positive velocity; a number, an expression of Parameters or a ``Fourier``."""
     backward: Any
-    """Coefficient at rates below zero, likewise."""
+    """Coefficient at negative velocity, likewise."""
 
 
 @dataclass(frozen=True, eq=False)

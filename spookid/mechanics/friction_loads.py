@@ -18,7 +18,7 @@ from spookid.parameter import Parameter, is_zero
 
 
 class Viscous(Load):
-    """Viscous friction effort −b s at the rate s of a joint coordinate.
+    """Viscous friction torque or force −b s at the velocity s of a joint coordinate.
 
     >>> bearing = Hinge("bearing", GROUND.frame(), arm.frame(), loads=[Viscous(0.01)])
 
@@ -42,7 +42,7 @@ class Viscous(Load):
 
 
 class Drag(Load):
-    """Quadratic drag effort −d s|s| at the rate s of a joint coordinate.
+    """Quadratic drag torque or force −d s|s| at the velocity s of a joint coordinate.
 
     >>> blade = Hinge("blade", GROUND.frame(), arm.frame(), loads=[Drag(0.002)])
 
@@ -153,7 +153,7 @@ def _log_cosh(x: ca.SX) -> ca.SX:
 
 
 class ContinuousFriction(Load):
-    """Dry friction as a smooth function of the rate s; at rest the joint creeps instead of sticking::
+    """Dry friction as a smooth function of the velocity s; at rest the joint creeps instead of sticking::
 
         −σ (tanh(s/v_s + s/v_b) − tanh(s/v_s)) − c tanh(s/v_c) − b s
 

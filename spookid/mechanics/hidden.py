@@ -92,7 +92,7 @@ def walks_in(expressions: Iterable[ca.SX]) -> list[Hidden]:
 def inserted_in(
     expression: ca.SX, hidden: Sequence[Hidden], joints: Sequence[Joint], motion: tuple[ca.SX, ca.SX]
 ) -> ca.SX:
-    """Expression in which positions and rates of all joints, (n_s,) each, replace the symbols of hidden states."""
+    """Expression in which positions and velocities of all joints, (n_s,) each, replace symbols of hidden states."""
     ends = np.cumsum([len(joint.coordinates) for joint in joints])
     starts = {joint.name: int(end) - len(joint.coordinates) for joint, end in zip(joints, ends, strict=True)}
     pairs: dict[Placeholder, ca.SX] = {

@@ -214,7 +214,7 @@ class LogCholesky(InertiaCoordinates):
     notes = (
         "half the logarithm of the mass in kg",
         *(f"logarithm of an extent in m along {axis}" for axis in "xyz"),
-        *(f"shear of the mass distribution between the axes {a} and {b}" for a, b in ("xy", "yz", "xz")),
+        *(f"shear of the body's mass distribution in the {a}-{b} plane" for a, b in ("xy", "yz", "xz")),
         *(f"{axis} of the centre of mass" for axis in "xyz"),
     )
 

@@ -41,7 +41,7 @@ class Transmitted:
 
 @dataclass(frozen=True, eq=False)
 class JointCoordinates:
-    """Joint coordinates of a model's spanning tree and free bodies, with ``n`` rates."""
+    """Joint coordinates of a model's spanning tree and free bodies, with ``n`` velocities."""
 
     model: Model
 
@@ -73,7 +73,7 @@ class JointCoordinates:
 
     @cached_property
     def places(self) -> list[int]:
-        """Index of each rate among the coordinates of all joints in the model's order, followed by free bodies."""
+        """Index of each velocity among those of all joints in the model's order, followed by free bodies."""
         of_joints = range(len(self.model.freedoms))
         tree = [place for joint in self.tree for place in of_joints[self.model.freedoms_of(joint)]]
         return [*tree, *range(len(of_joints), len(of_joints) + 6 * len(self.roots))]
@@ -86,11 +86,11 @@ class JointCoordinates:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Name of each rate, (n,): joint coordinate, or force or torque component on a free body."""
+        """Name of each velocity, (n,): joint coordinate, or force or torque component on a free body."""
         return tuple(disturbance_names(self.model)[place] for place in self.places)
 
     def start(self, joint: Joint) -> int:
-        """Index of the first rate of a joint in the spanning tree."""
+        """Index of the first velocity of a joint in the spanning tree."""
         return sum(len(other.coordinates) for other in self.tree[: self.tree.index(joint)])
 
     def coordinates(self, displacements: ca.SX, roots: ca.SX) -> ca.SX:

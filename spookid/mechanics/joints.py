@@ -153,7 +153,7 @@ class Joint(metaclass=Checked):
         return stacked(coordinate.in_range(value) for coordinate, value in parts)
 
     def rates(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Rates in the tangent space of the joint's position, (n,) [m/s or rad/s]; linear in the velocities."""
+        """Joint velocities in the tangent space of the position, (n,) [m/s or rad/s]; linear in body velocities."""
         symbols = a.in_symbols(), b.in_symbols()
         position = self.position(*symbols)
         moved = self.manifold.lowered(position, rate(position, symbols))
@@ -218,7 +218,7 @@ class Joint(metaclass=Checked):
         return tuple(dict.fromkeys(signal for load in self.loads for signal in load.signals))
 
     def bound(self, at: ca.SX, rates: ca.SX, efforts: Efforts) -> Bound:
-        """Bound of dry friction for given coordinates, rates of the preceding step, and efforts, (n,)."""
+        """Bound of dry friction for given coordinates, velocities of the preceding step, and efforts, (n,)."""
         return sum((load.bound_under(at, rates, efforts) for load in self.acting), Bound.none(len(self.coordinates)))
 
     def effort(self, position: ca.SX, rates: ca.SX, inputs: Mapping[str, ca.SX], width: ca.SX) -> ca.SX:
@@ -234,7 +234,7 @@ class Joint(metaclass=Checked):
 
     @cached_property
     def some_bound(self) -> Bound:
-        """Example of a dry-friction bound at a numerical position and rate."""
+        """Example of a dry-friction bound at a numerical position and velocity."""
         numbers = ca.SX([0.5] * len(self.coordinates))
         return self.bound(numbers, numbers, Efforts.sample(len(self.coordinates)))
 
@@ -344,7 +344,7 @@ class Joint(metaclass=Checked):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Hinge(Joint):
-    """Hinge: rotation about the x axes of two frames.
+    """Hinge joint: rotation about the x axes of two frames.
 
     Its angle is zero where the y axes agree and grows with a right-handed turn of the child about x.
 
@@ -371,7 +371,7 @@ class Hinge(Joint):
         return angle_about_x(a, b)
 
     def rates(self, a: MovingFrame, b: MovingFrame) -> ca.SX:
-        """Hinge rate (F.2), computed with the child's x axis, which is constant in its own frame."""
+        """Hinge velocity (F.2), computed with the child's x axis, which is constant in its own frame."""
         return ca.dot(b.frame.axes[:, 0], b.omega) - ca.dot(b.x, a.axes @ (a.frame.axes.T @ a.omega))
 
     def transform(self, position: ca.SX) -> tuple[ca.SX, ca.SX]:

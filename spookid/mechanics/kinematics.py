@@ -45,7 +45,7 @@ class _Crossing:
     slopes: ca.SX  # how it follows the joint's rates, (6, n)
 
     def along(self, force: ca.SX, moment: ca.SX) -> ca.SX:
-        """Virtual work of a force (inner axes) and a moment about the origin (outer axes) for unit rates, (n,)."""
+        """Virtual work of a force (inner axes) and a moment about the origin (outer axes) for unit velocities, (n,)."""
         return self.slopes.T @ ca.vertcat(force, moment)
 
 
@@ -171,7 +171,7 @@ class Recursion:
         return ca.vertcat(*(part for pair in parts for part in pair))
 
     def along(self, wrenches: Mapping[Body, Wrench]) -> ca.SX:
-        """Virtual work of wrenches for unit rates of tree joints, then force (world) and torque on free bodies,
+        """Virtual work of wrenches for unit velocities of tree joints, then force (world) and torque on free bodies,
         (n,)."""
         total, rows = dict(wrenches), {}
         for crossing in reversed(self._crossings):

@@ -93,7 +93,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Efforts:
-    """Efforts of motor and weight on both sides of a joint's gears, along its coordinates, (n,) each [N m or N]."""
+    """Torque or force of motor and weight on both sides of a joint's gears, along coordinates, (n,) each [N m or N]."""
 
     motor: ca.SX
     """That of motors and servos."""
@@ -146,14 +146,14 @@ class Load(metaclass=Checked):
         return ca.SX.zeros(rate.numel())
 
     def smooth_effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX, width: ca.SX) -> ca.SX:
-        """Effort smoothed near rest over the rate ``width`` [m/s or rad/s], (n,); default: ``effort`` itself.
+        """Effort smoothed over the velocity range ``width`` near rest [m/s or rad/s], (n,); default: ``effort``.
 
         The width is that of smooth dry friction. Solvers need derivatives that are continuous at rest.
         """
         return self.effort(position, rate, inputs)
 
     def bound(self, rate: ca.SX) -> Bound:
-        """Bound of dry friction for given rates of the preceding step, (n,) [m/s or rad/s]."""
+        """Bound of dry friction for given velocities of the preceding step, (n,) [m/s or rad/s]."""
         return Bound.none(rate.numel())
 
     def bound_at(self, position: ca.SX, rate: ca.SX) -> Bound:

@@ -87,7 +87,7 @@ class Manifold:
         return stacked(parts)
 
     def coordinate(self, column: int) -> int:
-        """Index of the flat coordinate for a tangent column.
+        """Index of the real coordinate that belongs to a tangent column.
 
         Raises:
             ValueError: if it is one of a rotation.
@@ -99,7 +99,7 @@ class Manifold:
                     break
                 return point + column - step
             point, step = point + size, step + size - (kind == "rotation")
-        raise ValueError(f"tangent column {column} belongs to a rotation; give the column of a flat coordinate")
+        raise ValueError(f"tangent column {column} belongs to a rotation; give the column of a real coordinate")
 
     def retract(self, x: ca.SX, delta: ca.SX) -> ca.SX:
         """Retraction x ⊞ δ: addition for flat parts, e ⋆ exp(ψ) for rotations; (ambient,), (tangent,) to (ambient,)."""

@@ -361,7 +361,7 @@ class Model(metaclass=Checked):
         return stacked(self.joint(joint, q).displacement for joint in self.joints)
 
     def rates(self, q: ca.SX, v: ca.SX) -> ca.SX:
-        """Rates of all joint coordinates as functions of q and v, (n_s,)."""
+        """Velocities of all joint coordinates as functions of q and v, (n_s,)."""
         return stacked(self.joint(joint, q, v).rates for joint in self.joints)
 
     def contact(self, contact: Contact, q: ca.SX) -> ca.SX:

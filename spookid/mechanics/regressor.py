@@ -78,7 +78,7 @@ class Regressor:
 
     @property
     def held(self) -> tuple[str, ...]:
-        """Names of free Parameters that are fixed because forces are nonlinear in them, or that multiply an input."""
+        """Names of free Parameters that are fixed: those that multiply an input, or in which forces are nonlinear."""
         linear = {p.name for p in self._linear}
         return tuple(p.name for p in self._acting if p.name not in linear)
 

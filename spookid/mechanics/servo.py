@@ -66,7 +66,7 @@ class DCDrive:
                 raise ProblemError(f"{what}: {name} is 0; give a positive value")
 
     def effort(self, duty: ca.SX, rate: ca.SX, supply: ca.SX, share: float) -> ca.SX:
-        """Effort τ for a commanded duty and a rate of the coordinate [N m or N]."""
+        """Torque or force τ for a commanded duty and a velocity of the coordinate [N m or N]."""
         emf = self.torque_constant if self.back_emf is None else self.back_emf
         duty = limited(duty, self.duty_limit, share)
         current = (duty * supply - emf * rate) / (self.resistance + self.source_resistance * duty**2)

@@ -24,17 +24,17 @@ from spookid.parameter import Parameter
 
 
 class System(ABC):
-    """Base class of mechanisms in coordinates q with n rates v and m constraint equations."""
+    """Base class of mechanisms in coordinates q with n velocities v and m constraint equations."""
 
     @property
     @abstractmethod
     def names(self) -> tuple[str, ...]:
-        """Names of the coordinates, one per rate, (n,)."""
+        """Names of the coordinates, one per velocity, (n,)."""
 
     @property
     @abstractmethod
     def manifold(self) -> Manifold:
-        """Manifold of q; rates and accelerations are in its tangent space."""
+        """Manifold of q, whose tangent space contains velocities and accelerations."""
 
     @property
     @abstractmethod
@@ -44,7 +44,7 @@ class System(ABC):
     @property
     @abstractmethod
     def independent(self) -> tuple[int, ...]:
-        """Indices of the independent rates, one per degree of freedom; constrained systems need flat coordinates."""
+        """Indices of the independent velocities, one per degree of freedom; with constraints, q has no quaternions."""
 
     @property
     @abstractmethod
@@ -137,7 +137,7 @@ def point(values: Any, space: Manifold, what: str) -> Array:
 
 
 def parameter_values(parameters: Sequence[Parameter], values: Mapping[str, Any], what: str) -> Array:
-    """Return the value of each Parameter by its name, otherwise its initial value, (n_p,)."""
+    """Return one number per Parameter, (n_p,): from ``values``, or the initial value if ``values`` has none."""
     found = [values.get(p.name, p.guess) for p in parameters]
     for p, value in zip(parameters, found, strict=True):
         if not (isinstance(value, Real) and math.isfinite(value) and p.lower <= float(value) <= p.upper):

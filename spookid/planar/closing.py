@@ -264,7 +264,7 @@ class Closing:
         return units
 
     def numbers(self, parameters: Values) -> Array:
-        """Values of the Parameters: given values by name, initial values for the others."""
+        """Values of the Parameters: from a dict of given values; the other Parameters have their initial values."""
         given = parameters or {}
         if unknown := next((name for name in given if name not in [p.name for p in self.parameters]), None):
             raise ProblemError(f"{self.what} has no Parameter {unknown!r}; leave it out")

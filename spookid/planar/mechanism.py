@@ -233,7 +233,7 @@ class Mechanism(System, metaclass=Checked):
         return self.at(q).position(point)
 
     def velocity(self, point: Point, v: ca.SX) -> ca.SX:
-        """Velocity of a point as a function of the rates, (2,) [m/s]."""
+        """Velocity of a point as a function of the velocities of the coordinates, (2,) [m/s]."""
         return ca.densify(self.at(v).selection(point) @ v)
 
     def angle(self, link: Link, q: ca.SX) -> ca.SX:

@@ -68,7 +68,7 @@ class Torque(PlanarLoad):
         return self.link.name if self.against is None else f"{self.link.name} against {self.against.name}"
 
     def direction(self, at: Placement) -> ca.SX:
-        """Power of a torque of 1 N m as a linear function of the rates: row vector (1, n)."""
+        """Power of a torque of 1 N m as a linear function of the velocities: row vector (1, n)."""
         return at.turning(self.link, self.against)
 
     def force(self, at: Placement, v: ca.SX, inputs: Mapping[str, ca.SX]) -> ca.SX:
@@ -196,7 +196,7 @@ class PlanarConstraint(Part):
 
 @dataclass(frozen=True, eq=False)
 class ConstantDistance(PlanarConstraint):
-    """Constraint that keeps two points at a constant distance (43), like a massless rod; a ``Link`` has its own.
+    """Constraint that keeps two points at a constant distance (43), like a massless rod; a ``Link`` includes it.
 
     Args:
         name: for messages.
@@ -241,7 +241,7 @@ class _Slider(PlanarConstraint):
 
     @abstractmethod
     def sliding(self, at: Placement) -> ca.SX:
-        """Sliding velocity along the line as a linear function of the rates: row vector (1, n)."""
+        """Sliding velocity along the line as a linear function of the velocities: row vector (1, n)."""
 
     def force(self, at: Placement, v: ca.SX) -> ca.SX:
         return rubbed(self.sliding(at), v, self, self.what)

@@ -185,8 +185,8 @@ class Placement:
         return self.selection(link.end) - self.selection(link.start)
 
     def turning(self, link: Link, against: Link | None = None) -> ca.SX:
-        """Angular velocity ω of a link, optionally relative to another link, as a linear function of the rates: row
-        vector (1, n). If the angle is a coordinate, its rate."""
+        """Angular velocity ω of a link, optionally relative to another link, as a linear function of the velocities:
+        row vector (1, n). If the angle is a coordinate, the velocity of this coordinate."""
         if against is not None:
             return self.turning(link) - self.turning(against)
         if id(link) in self.angles:

@@ -77,7 +77,7 @@ class Rigid:
         return mass, center, sum((i + m * ca.sumsqr(c - center) for m, c, i in parts), ca.SX(0))
 
     def carrier(self, point: Point) -> Link | None:
-        """First link that ends at a point, whose body has the point; None for a point on the ground."""
+        """First link that ends at a point; the body of this link contains the point. None for a point on the ground."""
         if point.fixed:
             return None
         return next(link for link in self.mechanism.links if any(end is point for end in link.ends))

@@ -106,9 +106,9 @@ def read_marker(path: Path, again: str) -> Tree:
 
 
 def check_target(directory: AnyPath, marker: str) -> Path:
-    """Check that a folder may be replaced, and return its real path: it must not exist, be empty, or contain an
-    earlier result of the same kind. Files left by killed runs are removed, and an earlier folder that was renamed
-    is restored."""
+    """Check that a folder may be replaced, and return its real path: the folder must be new, empty, or contain an
+    earlier result of the same kind. Files left by killed runs are removed, and an earlier folder that was renamed is
+    restored."""
     place = Path(directory).resolve()
     for part in abandoned(place, "part"):
         remove(part)
@@ -125,8 +125,8 @@ def check_target(directory: AnyPath, marker: str) -> Path:
 
 
 def check_continued(directory: AnyPath, marker: str) -> Path:
-    """Check that work may begin or continue in a folder, and return its real path: it must not exist, be empty, or have
-    the same marker file. Raises ProblemError otherwise."""
+    """Check that work may begin or continue in a folder, and return its real path. Raises ProblemError unless the
+    folder is new, empty, or has the same marker file."""
     target = Path(directory).resolve()  # through links: what is replaced is the folder, not the link to it
     parent = _check_place(target, directory)
     if any((parent / marker).exists() for marker in markers()):

@@ -307,9 +307,9 @@ def _trajectory(heading: Any, place: int, arrays: Arrays) -> Trajectory:
     if len(heading.units) != len(heading.signals):
         raise ValueError(f"recording {place} has {len(heading.units)} units for {len(heading.signals)} signals")
     if any(np.any(parts[name] < 0) for name in ("samples", "squares") if name in parts):
-        raise ValueError(f"a number of samples or a sum of squares of recording {place} is negative")
+        raise ValueError(f"recording {place}: the sample count or the sum of squares of a sensor is negative")
     if not np.all(np.isfinite(parts["samples"])):
-        raise ValueError(f"a number of samples of recording {place} is not finite")
+        raise ValueError(f"recording {place}: the sample count of a sensor is NaN or infinite")
     return Trajectory(**msgspec.structs.asdict(heading), **parts)
 
 

@@ -43,7 +43,7 @@ class DynamicsAndFriction:
 
     @property
     def rubs_smoothly(self) -> bool:
-        """True if dry friction is a smooth function of the rate, so that sticking joints creep."""
+        """True if dry friction is a smooth function of the velocity, so that sticking joints creep."""
         return self.friction == "smooth"
 
     @property

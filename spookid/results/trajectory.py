@@ -54,7 +54,7 @@ class Sampled(Motion, Protocol):
 
 
 def rms_of_samples(motions: Sequence[Sampled], column: int) -> float:
-    """Rms residual of all samples of a signal, or of samples at the steps if no others are known."""
+    """Rms residual of all samples of a signal, or of samples at the steps if only these are known."""
     total, count = 0.0, 0.0
     for motion in motions:
         if motion.squares is None:

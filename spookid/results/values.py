@@ -140,7 +140,7 @@ class Basin(Listed):
 
 @dataclass(frozen=True)
 class Derived:
-    """Physical quantity that is computed from the estimates, such as the mass of a body with other coordinates."""
+    """Physical quantity that is computed from the estimates, such as the mass of a body with inertia coordinates."""
 
     name: str
     estimate: float
@@ -369,7 +369,7 @@ class Mechanism:
 
 @dataclass(frozen=True)
 class StageRecord(Listed):
-    """Record of one fit of a solve, with the stage of the plan to which it belongs."""
+    """Record of one fit of a solve, with its stage in ``problem.plan``."""
 
     stage: str
     """Name of the stage."""

@@ -69,7 +69,7 @@ def remark(estimate: Estimate) -> str:
 
 
 def origin(value: Estimate | Derived) -> str:
-    """Remark that an estimate comes mostly from priors; empty otherwise."""
+    """Remark on an estimate that comes mostly from priors; empty for other estimates."""
     if value.known_from != "prior":
         return ""
     return "from the prior" if value.from_prior > _WHOLLY else "mostly from the prior"

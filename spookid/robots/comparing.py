@@ -43,7 +43,7 @@ _IMMOVABLE = 1e9
 
 
 def replayed(robot: Parts, motion: Along, springs: Mapping[str, Mapping[str, float]]) -> Array:
-    """Positions of all joints in replays, (windows, steps, n) [rad or m]; not finite after MuJoCo has failed."""
+    """Positions of all joints in replays, (windows, steps, n) [rad or m]; NaN or infinite after MuJoCo has failed."""
     try:
         import mujoco
         from mujoco import rollout
@@ -185,7 +185,7 @@ class RobotComparison(Tabular):
         if known:
             how = "" if self.of_samples else ", by splines through the fit's steps"
             yield (
-                f"effort errors in recording {self.recording}{how}: rms difference of measured (gain times signal) and "
+                f"torque errors in recording {self.recording}{how}: rms difference of measured (gain times signal) and "
                 f"predicted efforts, low-passed at {number(self.cutoff, 3)} Hz; in brackets relative to measured std"
             )
             spread, errors = np.std(self.measured, axis=0), {v.name: self.torque_errors(v) for v in known}
@@ -340,7 +340,7 @@ class Along:
         mechanism, drive = result.mechanism, trajectory.drive
         if mechanism is None or drive is None:
             raise ProblemError(
-                f"an earlier version wrote the results of {result.problem!r} without efforts; solve the problem again"
+                f"an earlier version wrote the results of {result.problem!r} without torques; solve the problem again"
             )
         if drive.shape[1] != len(mechanism.motors):
             raise ProblemError(
@@ -362,7 +362,7 @@ class Along:
         return Along(tuple(labels), driven, result.step, trajectory.t, positions, rates, does, seen)
 
     def torques(self, robot: Parts, cutoff: float | None) -> MotorEfforts:
-        """Inverse dynamics with one version of the file; unmeasured positions are replaced by estimated ones.
+        """Inverse dynamics with one version of the robot's file; unmeasured positions are replaced by estimated ones.
 
         Splines through positions and impulses of the steps are as fine as the log: differences over steps, and means of
         efforts over them, would be off by their own.

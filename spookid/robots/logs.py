@@ -59,7 +59,7 @@ class Log:
 
     @property
     def named_units(self) -> dict[str, str]:
-        """Units that column names contain, are not SI, and were not given by the user."""
+        """Units other than SI that column names contain and that the user did not give."""
         named = {column: unit for column in self.columns if column not in self.units for unit in _unit_in(column)[1:]}
         return {column: unit for column, unit in named.items() if is_unit(unit) and not _is_si(unit)}
 
@@ -272,7 +272,7 @@ class Matched:
 
     @classmethod
     def of(cls, time: str, found: Mapping[str, Mapping[str, str]], unused: Mapping[str, str]) -> Matched:
-        """Columns by kind and label, of which the kind of effort that most joints have is taken."""
+        """Make a match from columns by kind and joint; of torques, currents and voltages, most joints decide."""
         effort = max(EFFORTS, key=lambda kind: len(found.get(kind, {})))  # the first of those that are as many
         beside = {kind: found.get(kind, {}) for kind in EFFORTS if kind != effort}
         others = {column: f"a {kind} beside a {effort}" for kind, own in beside.items() for column in own.values()}
@@ -288,11 +288,11 @@ class Matched:
         return [*self.positions.values(), *self.efforts.values(), *self.commands.values()]
 
     def without(self, labels: Iterable[str]) -> Matched:
-        """Remove the columns that drive fixed joints."""
+        """Return a copy without the torques, forces and commands of fixed joints."""
         held, unused = set(labels), dict(self.unused)
         for name, column in {**self.commands, **self.efforts}.items():
             if name in held:
-                unused[column] = f"column drives joint {name}, whose position is in no column"
+                unused[column] = f"torque, force or command of joint {name}; no column has the position of this joint"
         efforts, commands = (
             {name: column for name, column in own.items() if name not in held} for own in (self.efforts, self.commands)
         )
@@ -306,8 +306,8 @@ def match(
     servos: Mapping[str, str] = _NONE,
     time: str | None = None,
 ) -> Matched:
-    """Assign columns of a log to coordinates, by the name of a joint, with or without ``joint``; otherwise by a number
-    at the end, which counts joints in their order, from 0 if a column has number 0."""
+    """Assign columns of a log to coordinates, by the name of a joint, with or without ``joint``; or else by the number
+    at the end of the column name, which counts joints from 0 if a column has number 0."""
     if time is None:
         time = time_in(columns)
         time = time if time in columns else columns[0]

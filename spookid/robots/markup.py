@@ -68,7 +68,7 @@ class Element:
         return found[0] if found else None
 
     def inside(self) -> Iterator[Element]:
-        """All descendants of an XML element in the order of the file."""
+        """All descendants of an XML element in document order."""
         waiting = list(reversed(self.children))
         while waiting:
             element = waiting.pop()

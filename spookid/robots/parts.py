@@ -86,7 +86,7 @@ class Parts:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """Sentences about parts of the file that the model cannot represent."""
+        """Sentences about parts of the URDF or MJCF file that the model cannot represent."""
         resting = ", ".join(name for name in idle(self.description) if name not in self.held)
         told = [f"All links that joints {resting} move are massless: these joints are fixed at 0."] if resting else []
         return (*self.description.notices, *told, *self.servo_notices)
@@ -133,7 +133,7 @@ class Parts:
 
     @cached_property
     def bodies(self) -> Mapping[str, Body]:
-        """Bodies by name in the order of the file, without bodies that are part of the ground."""
+        """Dict from name to body, in the order of the URDF or MJCF file, without bodies that are part of the ground."""
         return MappingProxyType({group.name: self._body(group) for group in self.grouped.bodies})
 
     @cached_property
@@ -158,7 +158,7 @@ class Parts:
 
     @cached_property
     def freedoms(self) -> Mapping[str, Freedom]:
-        """Properties of each coordinate from the file, by the label that is used in results."""
+        """Dict from label in results to properties of the coordinate in the URDF or MJCF file."""
         return MappingProxyType(
             {
                 label: connection.freedoms[min(i, len(connection.freedoms) - 1)]
@@ -170,13 +170,13 @@ class Parts:
 
     @cached_property
     def coordinates(self) -> Mapping[str, Coordinate]:
-        """Joint coordinates by the label that is used in results."""
+        """Dict from label in results to joint coordinate."""
         pairs = [zip(joint.labels, joint.coordinates, strict=True) for joint in self.joints.values()]
         return MappingProxyType({label: coordinate for own in pairs for label, coordinate in own})
 
     @property
     def limits(self) -> Mapping[str, Limits]:
-        """Limits of each coordinate in the file, by label; the model has limits only if joints are given ``limits``."""
+        """Dict from label to limits in the robot's file; the model has limits only if joints are given ``limits``."""
         return {label: freedom.limits for label, freedom in self.freedoms.items()}
 
     def motors(self, *, measured: bool = False) -> list[Motor]:
@@ -193,7 +193,7 @@ class Parts:
         ]
 
     def frame(self, link: str, *, at: Any = (0, 0, 0), x: Any = (1, 0, 0), y: Any = (0, 1, 0)) -> Frame:
-        """Return a frame of a link in the file, as a frame on the body that contains the link.
+        """Return a link's frame in the URDF or MJCF file, as a frame on the body that contains the link.
 
         Args:
             at, x, y: as of ``Body.frame``, in the frame of the link; numbers.

@@ -25,7 +25,7 @@ from spookid.studies.motion_limits import MotionLimits
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Robot(Parts, metaclass=Checked):
-    """Robot that ``read`` returns. Its bodies and joints are named after links and joints of the file.
+    """Robot that ``read`` returns. Bodies and joints are named after links and joints of the URDF or MJCF file.
 
     Links that do not move against each other are one body, which has the name of the one that carries the others; its
     frames are given in that link's frame. ::

@@ -46,7 +46,7 @@ class Drive:
 
 
 def drives(robot: Robot, recording: Recording | None, matched: Matched, known: Mapping[str, float]) -> dict[str, Drive]:
-    """Return initial values by label, from a regression on the log with the inertias of the file, or from the file."""
+    """Return a dict from joint label to initial friction, armature and gain, from the log or the URDF or MJCF file."""
     plain = {label: replace(_plain(freedom), gain=known.get(label, 1.0)) for label, freedom in robot.freedoms.items()}
     if recording is None or not matched.efforts or matched.effort == "voltage":
         return plain
@@ -187,7 +187,7 @@ def _matched(robot: Robot, log: Log | None) -> Matched:
 
 
 def _with_actuators(robot: Robot, matched: Matched, gains: Mapping[str, float]) -> Mapping[str, float]:
-    """Gains of drives by joint, with those of the file's actuators."""
+    """Dict from joint to gain of the drive, including the actuators of the URDF or MJCF file."""
     actuators = robot.description.actuators
     if matched.effort == "voltage":
         return {**{one.joint: one.gain for one in actuators if one.joint in matched.efforts}, **gains}

@@ -166,7 +166,7 @@ class OnlineEstimate(Tabular):
     position_errors: Mapping[str, float] = field(default_factory=dict)
     """Standard errors of the coordinates; NaN where the data do not determine them."""
     rate_errors: Mapping[str, float] = field(default_factory=dict)
-    """Standard errors of the rates, likewise."""
+    """Standard errors of the velocities, likewise."""
     variables: Mapping[str, Array] = field(default_factory=dict)
     """Variables of a graph at the newest step, by name."""
     variable_errors: Mapping[str, Array] = field(default_factory=dict)

@@ -178,10 +178,8 @@ def _noise_of_steps(
     found = fit(held, LevenbergMarquardt(), None, Start(start))
     if found.outcome.status is Status.CONVERGED:
         return found.result, []
-    told = (
-        f"The discretization error of the step h = {problem.step:g} s in the noise is unknown ({found.outcome.detail})"
-    )
-    effect = f"{told}: standard errors may be too small; a smaller step reduces this error."
+    told = f"The effect of the step h = {problem.step:g} s on the noise levels is unknown ({found.outcome.detail})"
+    effect = f"{told}: standard errors may be too small; a smaller step reduces this effect."
     return warm, [Finding("noise.step-unknown", (), {"step": problem.step}, effect)]
 
 

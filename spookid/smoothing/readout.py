@@ -102,7 +102,7 @@ def _moving(
 
 
 def _of_poses(problem: Problem, q: ca.SX, v: ca.SX) -> tuple[ca.SX, ca.SX]:
-    """Coordinates of all joints, angles in (−π, π], and their rates."""
+    """Coordinates of all joints, angles in (−π, π], and their velocities."""
     model, symbol = problem.model, ca.SX.sym("q", problem.model.configuration.ambient)
     positions = model.displacements(symbol)
     flow = ca.SX.sym("flow", symbol.numel())

@@ -132,7 +132,7 @@ def check_volumes(window: LagWindow) -> None:
         if placed.factor.hard and placed.factor not in window.problem.local and not placed.factor.first_only:
             raise ProblemError(
                 f"the constraints {placed.factor.name} connect several time steps, which a fixed-lag smoother does "
-                "not support; choose another stepper, or measure efforts"
+                "not support; choose another stepper, or measure torques"
             )
 
 

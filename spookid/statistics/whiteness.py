@@ -103,7 +103,7 @@ class Tails:
         to first order."""
         if not self.growth > limit(sensors):
             return []
-        words = f"errors of {self.signal} grow with its rate: do its timestamps err by {{}} (jitter)?"
+        words = f"residuals of {self.signal} grow with its rate of change: are the timestamps off by {{}} (jitter)?"
         return [Misfit(said(words, "s", self.jitter), self.growth, np.zeros_like(self.change))]
 
 

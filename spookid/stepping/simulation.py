@@ -47,7 +47,7 @@ class StepFailedError(ArithmeticError):
     """
 
     def __init__(self, step: int, residual: float, states: Array, why: str = "", place: str = "") -> None:
-        said = why or f"the residual of its equations remains at {residual:.3g} N s"
+        said = why or f"the residual of the step's equations remains at {residual:.3g} N s"
         super().__init__(f"step {step}{place} was not solved: {said}")
         self.step, self.residual, self.states, self.why = step, residual, states, why
 

@@ -169,7 +169,7 @@ class Spook(StateScheme["SpookStep"], Stepper):
         return np.hstack([q, np.vstack([3 * v[:1] - 2 * v[1:2], 2 * v[:1] - v[1:2], v])])
 
     def inputs(self, held: Array, mean: Array, late: Array) -> Array:
-        """Inputs of each step, (N − 1, n_u): held values for a given weight, otherwise means over the step."""
+        """Inputs of each step, (N − 1, n_u): means over the step, or held values if ``state_weight`` is given."""
         return held[:-1] if self.weighted else mean
 
     def symbols(self, model: Model, settings: Settings) -> SpookStep:

@@ -15,8 +15,8 @@ Dry friction is the mean over all velocities between v and v₊, symmetric like 
 every reversal of a joint too, however sharp it is (``DryFriction``). A simulation with friction that sticks has it
 follow the velocity v₊ at the end of the step, an error of first order that its own substeps take away.
 
-Constraints hold at every step and not through a spring, so that the step has no constraint dynamics of its own: the row
-g + ελ/h = 0 would be an explicit spring, unstable for small ε. Compliance and damping of joints are ignored.
+Constraints hold at every step and not through a spring, so that the step has no constraint dynamics of its own: a
+joint with g + ελ/h = 0 would be an explicit spring, unstable for small ε. Compliance and damping of joints are ignored.
 
 A velocity of a state x_k = (q_k, v_k) is that at t_k. The first forward step has only the half interval from t_0: it
 adds half the impulse of a step around t_0 from 2 v_0 − v_½, M (v_½ − v_0) = Gᵀλ + Ḡᵀτ/2 + (h/2)(f + f_g)(q_0, v_0).
@@ -81,8 +81,8 @@ class Variational(Stepper):
     staggered: ClassVar[bool] = True
 
     def fitting(self, model: Model, law: DryFriction, dynamics: Dynamics) -> PositionScheme[VirtualWork]:
-        """The stepper in the coordinates of a fit: joint coordinates, or poses of all bodies if requested or for loops
-        with a given weight. With velocity constraints or contacts, joint rates are unknowns, too.
+        """The stepper in the coordinates of a fit: joint coordinates, or poses of all bodies if requested, or for loops
+        with ``state_weight``. With velocity constraints or contacts, joint rates are unknowns, too.
 
         Raises:
             ProblemError: for poses where contacts, or constraints on velocities, are.
@@ -178,7 +178,7 @@ class Variational(Stepper):
 
 @dataclass(frozen=True)
 class Leapfrog(JointScheme["_Step"]):
-    """Unknowns of a leapfrog step: joint coordinates, and rates of the preceding interval."""
+    """Unknowns of a leapfrog step: joint coordinates, and velocities of the preceding interval."""
 
     refuses: ClassVar[dict[str, str]] = {
         SWITCHED: NEEDS_JOINTS,
@@ -186,12 +186,12 @@ class Leapfrog(JointScheme["_Step"]):
     }
 
     def motion(self, model: Model) -> Manifold:
-        """Motion as joint coordinates and their rates."""
+        """Motion as joint coordinates and their velocities."""
         space = super().motion(model)
         return Manifold((*space.parts, ("flat", space.tangent))).joined
 
     def window(self, model: Model, settings: Settings, order: int) -> Window:
-        """Window of a step: rates at t_k are means of both intervals, and accelerations their difference over h."""
+        """Window of a step: velocities at t_k are means of both intervals, accelerations their difference over h."""
         x, after = (ca.SX.sym(name, self.manifold(model).ambient) for name in ("x", "x_after"))
         if order == 0:
             still = ca.SX(super().motion(model).tangent, 1)
@@ -283,7 +283,7 @@ class _Step(JointStep):
         return Factor("step", Group.STATE, rows, self.variables, none, labels, kind=Kind.HARD)
 
     def rolling(self) -> list[Factor]:
-        """Velocity constraints A v₊ − γ at the middle of the step; their data are mean inputs over it."""
+        """Velocity constraints A v₊ − γ at the middle of the step; their data are mean inputs over the step."""
         holding, joints, h = self.model.holding, self.joints, self.settings.step
         fast = [tie for tie in self.model.ties if tie.on_velocities]
         if not fast:
@@ -296,7 +296,7 @@ class _Step(JointStep):
         return [Factor(VELOCITY_ROWS, Group.STATE, rows, self.variables, data, labels, kind=Kind.HARD)]
 
     def first(self) -> Factor:
-        """Constraints on the rates before the first step."""
+        """Constraints on the velocities before the first step."""
         model, joints = self.model, self.joints
         motion = Recursion(joints, self.x, self.v, ca.SX(self.v.numel(), 1))
         at = model.mechanics(motion.q)

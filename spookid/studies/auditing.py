@@ -73,7 +73,7 @@ class Drift(Listed):
 
     @property
     def fine(self) -> bool:
-        """True if the bias is below a standard error; without an order of convergence, all differences must be."""
+        """True if the bias is below a standard error; or all differences, without an order of convergence."""
         moved = abs(self.off) if math.isfinite(self.off) else max(self.estimates) - min(self.estimates)
         return moved <= (self.std_err if math.isfinite(self.std_err) else _FINE * abs(self.estimates[-1]))
 
@@ -278,7 +278,7 @@ def _percent(drift: Drift) -> str:
 
 
 def begin(job: Job) -> Callable[[], Answer]:
-    """Set up the study ``audit`` for a command."""
+    """Set up the study ``audit`` when run from the command line."""
 
     def work() -> Answer:
         job.expect(4)

@@ -281,8 +281,8 @@ def _ordered(models: Sequence[CrossValidation]) -> str:
             f", times {number(over)} for correlated residuals" if over > 1 else ""
         )
         return (
-            f"On recordings that were not fitted, −2 log L of {first.name} is {first.score - first.cost:.1f} higher "
-            f"than on fitted ones. A difference of about {number(twice * over)} is expected by chance: {why}."
+            f"On recordings that were not fitted, −2 log L of model {first.name} is {first.score - first.cost:.1f} "
+            f"higher than on fitted ones. For a correct model, this difference is about {number(twice * over)}: {why}."
         )
     if len(models) < 2:
         ratio = first.score / first.cost if first.cost > 0 else math.nan

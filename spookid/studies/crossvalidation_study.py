@@ -91,7 +91,7 @@ Sets = Sequence[Sequence[CrossValidation]]
 
 
 def begin(job: Job) -> Callable[[], Answer]:
-    """Set up the study ``crossvalidate`` for a command."""
+    """Set up the study ``crossvalidate`` when run from the command line."""
     sets = _sets(job, cases({name: changed(problem, job.arguments) for name, problem in job.problems.items()}))
 
     def judged(models: Sequence[Case]) -> list[CrossValidation]:

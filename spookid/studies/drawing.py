@@ -24,7 +24,7 @@ def with_drawing(problem: Problem) -> str:
 
 
 def drawing(problem: Problem) -> bytes:
-    """Drawing of bodies and joints as SVG, at the start of the first recording, or of a simulation without one."""
+    """Drawing of bodies and joints as SVG, at the start of the first recording; without recordings, of a simulation."""
     if problem.recordings:
         state = gather(problem, problem.recordings[0]).guess.states[0]
     else:

@@ -322,7 +322,7 @@ class Search:
         return home, reach, rates
 
     def drawn(self, rng: np.random.Generator) -> Array:
-        """Draw coefficients of a random motion, and scale them up to the limits of positions and rates."""
+        """Draw coefficients of a random motion, and scale them up to the limits of positions and velocities."""
         design, (home, reach, fastest) = self.design, self._home
         m, n = design.basis.size, len(home)
         functions, z = design.functions, rng.standard_normal((n, m))

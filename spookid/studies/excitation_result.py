@@ -44,9 +44,9 @@ class Excitation(Tabular):
     labels: tuple[str, ...]
     """Labels of the n coordinates."""
     planned: Array
-    """Values, rates and accelerations of the planned coordinates, those that others follow, (3, N, m)."""
+    """Positions, velocities and accelerations of the planned coordinates, (3, N, m)."""
     motion: Array
-    """Positions, rates and accelerations of all joints, (3, N, n)."""
+    """Positions, velocities and accelerations of all joints, (3, N, n)."""
     efforts: Array
     """Efforts of motors along the coordinates, (N, n) [N m or N]."""
     forces: Mapping[str, Array]
@@ -170,7 +170,7 @@ def save(path: Path, found: Excitation) -> Path:
 
 
 def draw(found: Excitation) -> Figure:
-    """Draw positions, rates, efforts and contact forces with their limits, and standard errors before and after."""
+    """Draw motion, motor torques or forces, and contact forces with limits, and standard errors before and after."""
     from matplotlib.figure import Figure
 
     errors, bounds, labels, high = found.expected, found.bounds, found.labels, 2.3

@@ -32,7 +32,7 @@ _ROUND = 1e-3
 
 
 class Told(NamedTuple):
-    """Positions, rates, efforts and contact forces of a planned motion at N instants."""
+    """Positions, velocities, motor torques or forces, and contact forces of a planned motion at N instants."""
 
     signals: Array
     """Of all motors, (N, n_m)."""
@@ -43,7 +43,7 @@ class Told(NamedTuple):
     accelerations: Array
     """Of all bodies, (N, 6 n_b)."""
     joints: Array
-    """Positions, rates and accelerations of all joints, (3, N, n_s)."""
+    """Positions, velocities and accelerations of all joints, (3, N, n_s)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +99,7 @@ class PlannedEfforts:
 
     @cached_property
     def asked_pattern(self) -> Mask:
-        """Sparsity of these derivatives, (rows, m): True if a quantity depends on a planned coordinate."""
+        """Sparsity of ``asked_slopes``, (rows, m): True if a quantity depends on a planned coordinate."""
         m, slopes = len(self.coordinates.planned), self._asked_jacobian
         found = np.zeros(slopes.shape, dtype=bool)
         found[tuple(np.array(part, dtype=np.intp) for part in slopes.sparsity().get_triplet())] = True

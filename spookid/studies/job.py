@@ -50,7 +50,7 @@ alone = threading.Lock()
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Problem with changes, sent to worker processes as a file path from which they load it.
+    """Problem and its changes; worker processes receive the path of the problem file and load the problem from it.
 
     Args:
         given: the problem; None in a worker.
@@ -111,7 +111,7 @@ def _loaded(path: str, expected: str) -> Problem:
 
 @dataclass(frozen=True, eq=False)
 class Job(ABC):
-    """Work of a study on one problem in a file, or on all problems of the file."""
+    """Work of a study on one problem, or on all problems, of a problem file."""
 
     problems: Mapping[str, Problem]
     """Those of the file, by their keys, that it is about: one, or all of them."""
@@ -158,7 +158,7 @@ class Job(ABC):
 
     @property
     def folder(self) -> Path:
-        """Path of the result folder, for a command that always writes one."""
+        """Path of the result folder of a study that always writes one."""
         assert self.out is not None
         return self.out
 
@@ -249,7 +249,7 @@ class KeptFits:
             yield
 
     def fit(self, problem: Problem, solve: Callable[[], Solution]) -> Solution:
-        """Return the next fit, from the folder if it is stored, otherwise by ``solve``.
+        """Return the next fit: read from the folder if the fit is stored there, or else made by ``solve``.
 
         Raises:
             KeyboardInterrupt: if it was interrupted.

@@ -157,7 +157,7 @@ def planned(source: Source, folder: Path, pool: WorkerPool) -> JointPlan:
 
 
 def fit_jointly(plan: JointPlan, pool: WorkerPool, callback: Callback | None = None) -> Solution:
-    """Fit all recordings together, or continue an unfinished fit in the folder of the plan.
+    """Fit all recordings together, or continue an unfinished fit in the folder of ``plan``.
 
     Raises:
         ProblemError: as ``solve``, or for a recording that does not fit the problem.

@@ -80,7 +80,7 @@ _ready: dict[str, tuple[Problem, Assembly]] = {}
 
 @dataclass(frozen=True, eq=False)
 class Pass:
-    """Request to evaluate all recordings at one point."""
+    """Request to evaluate all recordings at one set of parameter values and noise levels."""
 
     what: What
     folder: str

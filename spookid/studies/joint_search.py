@@ -103,8 +103,8 @@ class JointStates:
 
 @dataclass(eq=False)
 class JointSearch(Search):
-    """Likelihood search whose states are stored by workers. With given weights there are no log-sigmas, and the
-    objective |r|² is scaled to a log-likelihood: half its logarithm times the degrees of freedom."""
+    """Likelihood search whose states are stored by workers. With a given ``state_weight``, there are no log-sigmas, and
+    the objective |r|² is scaled to a log-likelihood: half its logarithm times the degrees of freedom."""
 
     everyone: Everyone = field(kw_only=True)
     freedom: int = field(kw_only=True)
@@ -116,7 +116,7 @@ class JointSearch(Search):
     """Those on disk."""
 
     def pass_of(self, what: Any, point: Point, logs: Array, **more: Any) -> Pass:
-        """Request to evaluate all recordings at a point."""
+        """Request to evaluate all recordings at one set of parameter values and noise levels."""
         base = cast(Elsewhere, point).version
         folder, sizes = str(self.everyone.folder), self.sizes
         asked = Pass(what, folder, point.parameters, sizes, logs, base, gap=self.gap, settings=self.inner)

@@ -42,7 +42,7 @@ from spookid.tables.table import Block, Table, Tabular, counted
 from spookid.tables.table import number as digits
 
 Moving: TypeAlias = tuple[Any, Any, Any]
-"""Positions, rates and accelerations of all joints, (N, n) each, in the order of the model's joints."""
+"""Positions, velocities and accelerations of all joints, (N, n) each, in the order of the model's joints."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +155,7 @@ class Measured:
 
     t: Array
     moving: Array
-    """Positions, rates and accelerations in joint coordinates, (N, ambient + 2 n)."""
+    """Positions, velocities and accelerations in joint coordinates, (N, ambient + 2 n)."""
     rates: Array
     """Of all joints, (N, n_s)."""
     inputs: Array

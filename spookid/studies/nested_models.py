@@ -270,7 +270,7 @@ def _error(problem: Problem, solution: Solution, recording: Recording) -> float:
 
 
 def begin(job: Job) -> Callable[[], Answer]:
-    """Set up the study ``ladder`` for a command."""
+    """Set up the study ``ladder`` when run from the command line."""
     problems = {name: changed(problem, job.arguments) for name, problem in job.problems.items()}
     _below(problems)
     return lambda: answer(job.place, ladder(problems, job.fit))

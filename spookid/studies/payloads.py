@@ -285,10 +285,10 @@ def _given(mass: float | None) -> Array:
 def _cut(used: Recording, recording: Recording) -> list[Finding]:
     """What is left out at the ends of a recording."""
     before, after = used.t[0] - recording.t[0], recording.t[-1] - used.t[-1]
-    ends = [f"{number(d, 2)} s at its {where}" for d, where in ((before, "beginning"), (after, "end")) if d > 0]
+    ends = [f"{number(d, 2)} s at the {where}" for d, where in ((before, "beginning"), (after, "end")) if d > 0]
     if not ends:
         return []
-    return [remarked(f"Parts of the run without values of all signals are not used: {' and '.join(ends)}.")]
+    return [remarked(f"Times of the run at which a signal has no value are not used: {' and '.join(ends)}.")]
 
 
 def _frame(problem: Problem, name: str) -> Frame:

@@ -182,7 +182,7 @@ class PlannedCoordinates:
 
     @cached_property
     def along(self) -> ca.SX:
-        """Matrix from the rates of ``moving.bodies`` to those of all joint coordinates, (n_s, n)."""
+        """Matrix that maps the velocities of ``moving.bodies`` to those of all joint coordinates, (n_s, n)."""
         bodies = self.moving.bodies
         if not bodies.joints.cut:
             order = np.argsort(bodies.joints.places)[: len(self.problem.model.freedoms)]

@@ -148,7 +148,7 @@ def completed(problem: Problem, given: Recording) -> Recording:
 
 
 def _check_steady(problem: Problem, given: Recording) -> None:
-    """Refuse jumps of positions or rates, which would take an effort without end.
+    """Refuse jumps of positions or velocities, which would take an effort without end.
 
     At a jump of either, second differences are far larger than all around, and as large as rates.
     """

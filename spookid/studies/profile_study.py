@@ -59,7 +59,7 @@ def _side(source: Source, folder: Path, name: str, way: int) -> tuple[ProfilePoi
 
 
 def begin(job: Job) -> Callable[[], Answer]:
-    """Set up the study ``profile`` for a command."""
+    """Set up the study ``profile`` when run from the command line."""
     names, free = list(dict.fromkeys(job.arguments.parameter)), [parameter.name for parameter in job.problem.free]
     for name in names:
         if name not in free:

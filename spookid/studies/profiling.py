@@ -120,7 +120,7 @@ class Profile(Tabular):
             beaten = best.log_likelihood > center.log_likelihood + 0.01  # solvers stop at less
         if beaten:
             again = f"solve again from there (--set {self.name}={number(best.value)})"
-            return f"A fit with another value of the parameter {how}: the estimate is not at the {end}; {again}."
+            return f"A fit with another value of {self.name} {how}: the estimate is not at the {end}; {again}."
         if sides := [side for side, end in zip(("below", "above"), self.interval, strict=True) if math.isinf(end)]:
             return f"The data give no bound on {self.name} {' or '.join(sides)}."
         if not math.isfinite(self.std_err):
@@ -217,7 +217,7 @@ def profile(
 
 
 def side(problem: Problem, name: str, fit: Fit, solution: Solution, way: int) -> tuple[ProfilePoint, ...]:
-    """Compute one side of a likelihood profile, below (−1) or above (1) the estimate; otherwise like ``profile``."""
+    """Compute one side of a likelihood profile, below (−1) or above (1) the estimate, as ``profile`` does."""
     walk = _begun(problem, name, fit, solution)
     walk.go(way)
     return tuple(walk.points[1:])
@@ -289,7 +289,7 @@ class _Walk:
 
     @cached_property
     def scale(self) -> float:
-        """Residual variance s² for the parameter; at a bound or without an error, the mean of other parameters."""
+        """Residual variance s² for the parameter; at a bound or without an error, the mean s² of others."""
         known, factors = self.solution.sensitivities, raised(self.solution)
         if math.isfinite(self.center.log_likelihood):
             squares = {name: factor**2 for name, factor in factors.items()}

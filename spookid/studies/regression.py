@@ -133,7 +133,7 @@ class Regression(Tabular):
         return [title, Table(heads, rows, left=(3, 4)), left, *remarks]
 
     def records(self) -> Sequence[dict[str, Any]]:
-        """One row per parameter; values of the fit are NaN without one."""
+        """One row per parameter; values of the fit are NaN without a fit."""
         fits = self.fit or [Value(math.nan, math.nan)] * len(self.names)
         return [
             {"parameter": name, "estimate": float(self.estimates[i]), "std_err": float(self.std_errs[i])}
@@ -186,7 +186,7 @@ def regress(
 
 
 def begin(job: Job) -> Callable[[], Answer]:
-    """Set up the study ``regress`` for a command."""
+    """Set up the study ``regress`` when run from the command line."""
     beside = None if job.source is None else load(job.source)
     choice = {name: getattr(job.arguments, name) for name in ("method", "filter", "unknowns")}
 

@@ -139,7 +139,7 @@ class Balances:
         return found
 
     def in_parameters(self, free: Array, every: bool = False) -> list[Rows]:
-        """Equations at given values of the free Parameters, (n,), and their derivatives; otherwise like ``linear``."""
+        """Equations at given values of the free Parameters, (n,), and their derivatives; see ``linear``."""
         function, others = self._function
         found = []
         for run in self._runs:

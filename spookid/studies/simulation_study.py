@@ -172,7 +172,7 @@ def compare(
 
 
 def begin(job: Job) -> Callable[[], Answer]:
-    """Set up the study ``simulate`` for a command."""
+    """Set up the study ``simulate`` when run from the command line."""
     solution = None if job.source is None else load_answer(job.source, job.arguments.force)
     problem = job.problem
     if solution is not None and job.arguments.step is None:

@@ -236,7 +236,7 @@ class Sweep(Tabular):
 
     @property
     def estimated(self) -> dict[str, str]:
-        """Parameters that are estimated at one point at least, by name, with units."""
+        """Dict from name to unit of the parameters that are estimated at one grid point at least."""
         estimates = [estimate for point in self.points for estimate in point.parameters.values()]
         return {estimate.name: estimate.unit for estimate in estimates if not estimate.fixed}
 

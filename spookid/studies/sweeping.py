@@ -237,7 +237,7 @@ def sweep(
 
 
 def begin(job: Job) -> Callable[[], Answer]:
-    """Set up the study ``sweep`` for a command."""
+    """Set up the study ``sweep`` when run from the command line."""
     axes = axes_of([axis(text) for text in job.arguments.over])
     planned, total = plan(job.sent, axes), math.prod(len(one.values) for one in axes)
 

@@ -438,7 +438,7 @@ def test_an_interrupt_ends_the_audit_and_writes_nothing(
 
     monkeypatch.setattr("spookid.cli.runner.solve", interrupted)
     assert main(["audit", write(FILE), "--out", "out"]) == 130
-    kept = "; 1 of its fits are kept, and the same command continues" if fit == 2 else ""
+    kept = "; 1 of its fits are saved; repeat the command to resume" if fit == 2 else ""
     assert capsys.readouterr() == ("", f"spookid: interrupted before swing was done{kept}\n")
     assert fits == [0.02, 0.005][:fit]
     assert not Path("out").exists()

@@ -237,7 +237,7 @@ def test_interrupt_while_solving_saves_the_best_iterate(here, capsys, monkeypatc
     assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == handlers
     out, err = capsys.readouterr()
     assert "interrupted\n" in out
-    told = "interrupted; the best iterate of a is in out/a; the same command continues"
+    told = "interrupted; the best iterate of a is in out/a; repeat the command to resume"
     assert err == f"spookid: {told}\nspookid: not started: b\n"
     assert (tree("out/a")["status"], tree("out/a")["iterations"]) == ("interrupted", 1)
     assert not Path("out/b").exists()

@@ -242,9 +242,9 @@ def test_without_a_weight_models_are_ordered_by_akaikes_criterion() -> None:
     assert dry.own("swing 0").cost == pytest.approx(-2 * alone.log_likelihood)
     assert all(score.cost >= dry.own(score.on).cost - 1e-3 for score in dry.held_out)
     text = verdict([viscous, dry])
-    assert text.startswith(f"By Akaike's criterion dry is best (AIC {dry.aic:.1f}); viscous is ")
+    assert text.startswith(f"By Akaike's criterion model dry is best (AIC {dry.aic:.1f}); viscous is ")
     assert "worse in 2 of 2 pairs of recordings" in text
-    assert verdict([dry]).startswith("On recordings that were not fitted, −2 log L of dry is ")
+    assert verdict([dry]).startswith("On recordings that were not fitted, −2 log L of model dry is ")
     assert "differ in `state_weight`" in verdict([dry, replace(viscous, dynamics="weight", state_weight=1.0)])
     stalled = replace(dry, together=Status.STALLED)
     assert verdict([stalled]) == "No verdict on dry: 1 of 5 fits did not converge."

@@ -230,7 +230,7 @@ def test_a_run_begins_where_all_signals_have_values(folder: Path, capsys: pytest
     late["i_0"][:3], late["q_2"][-2:] = np.nan, np.nan
     found = problem.payload(result, log.with_signals(**late), "flange")
     assert (
-        "Parts of the run without values of all signals are not used: 0.03 s at its beginning and 0.02 s at its end."
+        "Times of the run at which a signal has no value are not used: 0.03 s at the beginning and 0.02 s at the end."
         in (found.notices)
     )
     assert found["mass"].estimate == pytest.approx(LOAD["mass"], abs=3 * found["mass"].std_err)

@@ -249,7 +249,7 @@ def test_what_was_fitted_before_an_interrupt_is_kept_and_the_same_command_goes_o
 
     monkeypatch.setattr("spookid.cli.runner.solve", interrupted)
     assert main(["profile", "swing.py", "--parameter", "J", "--out", "out"]) == 130
-    assert "interrupted before swing was done; 2 of its fits are kept" in capsys.readouterr().err
+    assert "interrupted before swing was done; 2 of its fits are saved" in capsys.readouterr().err
     assert not Path("out").exists()
     assert main(["profile", "swing.py", "--parameter", "J", "--out", "out"]) == 0
     resumed, fits[:] = len(fits) - 3, []

@@ -62,7 +62,7 @@ def test_what_priors_settle_is_told_in_one_sentence() -> None:
     weak = solution.sensitivities.weak
     assert weak
     assert not left_open(solution.sensitivities)
-    assert all(direction.advice.startswith("The prior determines this direction") for direction in weak)
+    assert all(direction.advice.startswith("Only the prior determines this combination") for direction in weak)
     assert "or weakly" not in solution.summary()
     assert "weakly identifiable; determined by priors" in " ".join(solution.summary(verbose=True).split())
     unknown = replace(solution.sensitivities, seen=None)
@@ -95,7 +95,7 @@ def test_a_sensor_that_is_followed_exactly_gets_a_notice() -> None:
     unseen = [replace(one, std=1e-13, error=math.nan) for one in solution.noise]
     sensor, effort = followed_findings(unseen, exact)
     assert sensor.text.startswith("The estimated motion follows q exactly: their estimated noise is zero")
-    assert effort.text.startswith("The noise of efforts u is not identifiable and set to zero")
+    assert effort.text.startswith("The noise of forces or torques u is not identifiable and set to zero")
     assert followed_findings([replace(one, given=True) for one in unseen], exact) == []
     assert followed_findings(unseen, solution.trajectories) == [effort]
     assert followed_findings(solution.noise, exact) == []

@@ -43,7 +43,7 @@ EPISODES = "episode_index"
 def read_npz(
     path: Path, wanted: Callable[[str], bool] = lambda _: True, like: str | None = None
 ) -> dict[str, NDArray[Any]]:
-    """Read arrays of an archive by name; unwanted arrays, or arrays of another shape than ``like``, are empty."""
+    """Read a dict of named arrays; unwanted arrays, or arrays of another shape than ``like``, are empty."""
     with regular(path).open("rb") as file:
         try:
             archive: Any = np.load(file)

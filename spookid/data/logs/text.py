@@ -54,7 +54,7 @@ class _Sheet:
 
 
 def places_of(header: Sequence[str]) -> Mapping[str, int]:
-    """Index of each column by name; for repeated names, the first column."""
+    """Dict from column name to index; a repeated name has the index of its first column."""
     return {name: i for i, name in reversed(list(enumerate(header)))}
 
 

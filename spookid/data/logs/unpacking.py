@@ -75,7 +75,7 @@ class _Unpacking:
         return SimpleNamespace(decompress=partial(self._whole, own.ZstdDecompressor), open=opened)
 
     def by_name(self, own: Mapping[str, Callable[[bytes], bytes]]) -> dict[str, Callable[[bytes], bytes]]:
-        """Make a table of decompression functions by name, as readers of ROS 1 need it."""
+        """Make a dict from name to decompression function, for readers of ROS 1 bags."""
         return {**own, "bz2": partial(self._whole, bz2.BZ2Decompressor), "lz4": self.as_lz4(None).decompress}
 
     def _most(self) -> int:
