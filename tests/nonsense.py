@@ -395,6 +395,7 @@ def cases() -> dict[str, Case]:
             },
             w.driven,
         ),
+        "StudentT": Case(s.StudentT, {"freedom": 4.0}, lambda loss: s.HingeAngle(w.pin, "theta", loss=loss)),
         "Servo": Case(
             s.Servo,
             {

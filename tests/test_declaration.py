@@ -242,7 +242,7 @@ def test_trees_start_at_the_ground_whatever_the_order():
         ({"cutoff": -1}, ["Problem 'swing'", "cutoff is -1"]),
         ({"friction": "icy"}, ["Problem 'swing'", "friction 'icy'", "smooth"]),
         ({"initial": {"K": 1}}, ["Problem 'swing'", "no parameter 'K'", "J"]),
-        ({"initial": {"J": -1}}, ["Problem 'swing'", "initial value -1 of 'J' is outside"]),
+        ({"initial": {"J": -1}}, ["Problem 'swing'", "initial value -1 of parameter 'J' is outside"]),
         ({"initial": {"J": "much"}}, ["Problem 'swing'", "'J'", "'much'"]),
         ({"fixed": ["K"]}, ["Problem 'swing'", "no parameter 'K'"]),
     ],

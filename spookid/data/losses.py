@@ -12,8 +12,9 @@ from typing import Literal
 import casadi as ca
 import numpy as np
 
+from spookid.argument_checks import is_number
 from spookid.data.arrays import FloatArray
-from spookid.errors import ProblemError
+from spookid.errors import ProblemError, shown
 from spookid.records import dataclass
 
 _NEAR = np.cbrt(np.finfo(float).eps)
@@ -85,8 +86,8 @@ class StudentT:
     """Degrees of freedom, at least 1 (Cauchy's distribution); None: they are estimated by likelihood."""
 
     def __post_init__(self) -> None:
-        if self.freedom is not None and not 1 <= self.freedom < np.inf:
-            raise ProblemError(f"StudentT has freedom {self.freedom!r}; give a number of at least 1, or None")
+        if self.freedom is not None and not (is_number(self.freedom) and 1 <= self.freedom < np.inf):
+            raise ProblemError(f"StudentT has freedom {shown(self.freedom)}; give a number of at least 1, or None")
 
 
 Loss = Literal["auto", "linear", "huber", "cauchy"] | RobustLoss | StudentT

@@ -12,6 +12,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from spookid.argument_checks import is_number
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.body import GROUND, Body
 from spookid.mechanics.coefficients import Coordinate
@@ -77,7 +78,7 @@ class RandomWalk(Placeholder):
         what = f"{declared_at()}: RandomWalk"
         if not (isinstance(name, str) and name):
             raise ProblemError(f"{what}: name is {shown(name)}; give a text")
-        if intensity is not None and not intensity > 0:
+        if intensity is not None and not (is_number(intensity) and intensity > 0):
             raise ProblemError(f"{what} {name!r}: intensity is {shown(intensity)}; give a positive number, or None")
         super().__init__(name)
         self.hidden = Hidden(name, self, intensity, ends_as_it_begins=True)

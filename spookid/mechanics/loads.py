@@ -14,7 +14,7 @@ from typing import Any, Literal
 import casadi as ca
 import numpy as np
 
-from spookid.argument_checks import Checked
+from spookid.argument_checks import Checked, is_number
 from spookid.errors import ProblemError, declared_at, evaluating, shown
 from spookid.kernels.precision import ROUNDING
 from spookid.mechanics.coefficients import Coefficient, load_coefficient
@@ -242,7 +242,7 @@ class Backlash(Load):
 
     def __init__(self, width: Any, stiffness: Any, damping: Any = 0, *, rounding: float = 0.1) -> None:
         what = f"{declared_at()}: Backlash"
-        if not 0 < rounding < 1:
+        if not (is_number(rounding) and 0 < rounding < 1):
             raise ProblemError(f"{what}: rounding is {shown(rounding)}; give a share of the width between 0 and 1")
         given = {"width": width, "stiffness": stiffness, "damping": damping}
         self.reported = {
