@@ -251,6 +251,8 @@ def _round(
     if prior:  # their share of the residuals has variance 1 and cannot be told from the data
         squares = np.maximum(squares - _of_priors(c, members, prior), 0.0)
     weights = 1 / np.sqrt(np.maximum(M.sum(axis=1), _TINY))
+    if not (np.all(np.isfinite(M)) and np.all(np.isfinite(squares))):  # residuals whose squares overflow
+        return np.full(len(M), np.nan), np.nan, np.full_like(M, np.nan)
     ratios = np.asarray(nnls(M * weights[:, None], squares * weights)[0])
     common = float(squares.sum() / max(M.sum(), _TINY))
     return ratios, common, common * (common * _doubt(M))  # of floats a square may overflow
