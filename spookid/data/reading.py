@@ -351,4 +351,5 @@ class Readable:
     @classmethod
     def _of(cls, clocks: list[Clock], options: Options, closed_loop: bool | None) -> Self:
         t, signals, times, notes = parts(clocks, options)
-        return cls(t, signals, options.name, closed_loop=closed_loop, times=times, notes=notes)  # type: ignore[call-arg]
+        known = {"closed_loop": closed_loop, "times": times, "notes": notes, "units": options.units}
+        return cls(t, signals, options.name, **known)  # type: ignore[call-arg]

@@ -187,24 +187,34 @@ def recording_of(
     without: Collection[str] = frozenset(),
     told: Callable[[str], None] = lambda _: None,
 ) -> Recording:
-    """Signals of the problem's sensors and motors from a log; missing signals in ``without`` are set to 0."""
+    """Signals of the problem's sensors and motors from a log, in its units if none are given; missing signals in
+    ``without`` are set to 0."""
     wanted = list(dict.fromkeys([*(c.signal for c in problem.channels), *problem.model.signals]))
     signals = [name for name in wanted if name in log.columns or name not in without]
-    missing = [name for name in signals if name not in log.columns]
-    if missing:
+    if missing := [name for name in signals if name not in log.columns]:
         raise ProblemError(
             f"{log.path} has no {missing[0]!r}, which {problem.name!r} was fitted with; it has "
             f"{', '.join(log.columns)}: name its columns as those of the log that was fitted"
         )
+    stamps = stamps or ("t" if "t" in log.columns else log.matched([], {}).time)
+    if alike := _units_of(problem, {stamps, *signals, *map(whole, signals)} - {*log.units}):
+        pairs = " ".join(f"{name}={unit}" for name, unit in alike.items())
+        told(f"units are those with which the problem file reads its log: {pairs}; if others hold, give --units")
+        log = replace(log, units={**alike, **log.units})
     for name, unit in log.named_units.items():
         if name in signals:
             told(f"{name!r} is read as it is; if the problem file converts it, say --units {name!r}={unit}")
-    read = log.read(signals, stamps or ("t" if "t" in log.columns else log.matched([], {}).time))
-    zeros = {name: np.zeros(len(read.t)) for name in wanted if name not in signals}
-    if not zeros:
+    read, others = log.read(signals, stamps), [name for name in wanted if name not in signals]
+    if not others:
         return read
-    told(f"{log.path} has no {', '.join(zeros)}: these are predicted, and not compared")
-    return Recording(read.t, {**read.signals, **zeros}, read.name)
+    told(f"{log.path} has no {', '.join(others)}: these are predicted, and not compared")
+    return Recording(read.t, {**read.signals, **dict.fromkeys(others, np.zeros(len(read.t)))}, read.name)
+
+
+def _units_of(problem: Problem, columns: set[str]) -> dict[str, str]:
+    """Units with which all recordings of the problem read columns."""
+    read = [recording.units for recording in problem.sample] or [{}]
+    return {one: unit for one, unit in read[0].items() if one in columns and all(r.get(one) == unit for r in read)}
 
 
 def _chosen(topics: Sequence[str]) -> dict[str, list[str]]:
