@@ -305,7 +305,7 @@ def test_wrong_input_is_refused_in_one_sentence(here, capsys) -> None:
     assert "has no header" in wrong(capsys, "empty.csv")
     assert "nothing.csv cannot be read" in wrong(capsys, "nothing.csv")
     assert "has no time column 'stamp'" in wrong(capsys, "friction.csv", "--time", "stamp")
-    saved = "swing.py is damaged (it is no NumPy archive); begin without --resume"
+    saved = "swing.py is damaged (the file is no NumPy archive); begin without --resume"
     assert wrong(capsys, "friction.csv", "--resume", "swing.py") == saved
     at = "swing.py/kept.npz cannot be made because"
     assert wrong(capsys, "friction.csv", "--save", "swing.py/kept.npz").startswith(at)

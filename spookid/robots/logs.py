@@ -16,18 +16,15 @@ import numpy as np
 
 from spookid.assembly.problem import Problem
 from spookid.data.logs.columns import (
-    TIMES,
     Clock,
     Options,
     is_unit,
     parts,
     short_listing,
-    time_in,
     to_si,
-    tokens,
     whole,
 )
-from spookid.data.logs.lines import names_of
+from spookid.data.logs.lines import REMAINDERS, TIMES, names_of, time_in, tokens
 from spookid.data.logs.tables import read_npz
 from spookid.data.logs.text import decoded
 from spookid.data.reading import Readable, method_for
@@ -98,7 +95,7 @@ class Log:
         """Assign the log's columns to the coordinates and actuators of a robot; see ``match``."""
         columns = [self.time, *(column for column in self.columns if column != self.time)]
         found = match(columns, labels, actuators, servos, self.time)
-        apart = (name for name in found.unused if tokens(name)[-1:] and tokens(name)[-1] in _REMAINDERS)
+        apart = (name for name in found.unused if tokens(name)[-1:] and tokens(name)[-1] in REMAINDERS)
         whose = tokens(found.time)[:-1], tokens(found.time)
         if rest := next((name for name in apart if tokens(name)[:-1] in whose), ""):
             raise ProblemError(
@@ -257,8 +254,6 @@ _OF_UNITS = {
 _SAYS = {unit: kind for kind, units in _OF_UNITS.items() for unit in units.split()}
 _UNIT = re.compile(r"(.*\w)\s*(?:[\[(]\s*([^\[\]()]*[^\W\d][^\[\]()]*|°)\s*[\])]|_(deg|rad|ms|us|ns|mm|Nm|mA))")
 """A name with its unit at the end, in brackets or as recorders abbreviate it."""
-_REMAINDERS = ("nsec", "nsecs", "nanosec", "nanosecs", "nanoseconds", "usec", "usecs")
-"""Last words of columns that hold the fraction of a second."""
 _NO_KIND = re.compile("joints?|axis|motor|meas(ured)?|act(ual)?|raw|states?|observation|feedback|m|rad")
 """Words that say nothing of the kind."""
 EFFORTS = ("torque", "current", "voltage", "control")

@@ -128,7 +128,7 @@ def test_files_that_do_not_fit_are_refused(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(ProblemError, match=r"none\.npz cannot be read"):
         FixedLagSmoother.resume(first, tmp_path / "none.npz")
     (tmp_path / "text.npz").write_text("nothing")
-    with pytest.raises(ProblemError, match=r"is damaged \(it is no NumPy archive\); begin a new"):
+    with pytest.raises(ProblemError, match=r"is damaged \(the file is no NumPy archive\); begin a new"):
         FixedLagSmoother.resume(first, tmp_path / "text.npz")
     monkeypatch.setattr("spookid.smoothing.saving.__version__", "0.0")
     with pytest.raises(ProblemError, match="is of version"):
