@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import re
 import sqlite3
@@ -609,6 +610,23 @@ def test_wrong_ulogs_are_refused(tmp_path, case):
     path = tmp_path / "run.ulg"
     logs.write_ulog(path, **changes)
     refused(lambda: Recording.from_file(path, **options), told, path)
+
+
+@pytest.mark.parametrize("name", ["time", "Timestamp", "time_s", "time [s]"])
+def test_a_column_that_says_time_has_the_times_where_t_is_missing(tmp_path, name):
+    stamps, q = np.arange(3.0), np.array([1.0, 2.0, 4.0])
+    for mark in ",;\t":
+        text = mark.join([name, "q"]) + "\n" + "".join(f"{t}{mark}{v}\n" for t, v in zip(stamps, q, strict=True))
+        path = csv(tmp_path, text)
+        run = Recording.from_csv(path)
+        assert list(run.signals) == ["q"]
+        np.testing.assert_array_equal(run.t, stamps)
+    np.savez(tmp_path / "run.npz", **{name: stamps, "q": q})
+    (tmp_path / "run.json").write_text(json.dumps({"arm": {name: [*stamps], "q": [*q]}, "mass": 2.0}))
+    runs = [Recording.from_file(tmp_path / "run.npz"), Recording.from_file(tmp_path / "run.json", signals=["arm/q"])]
+    for run in runs:
+        np.testing.assert_array_equal(run.t, stamps)
+        np.testing.assert_array_equal([*run.signals.values()], [q])
 
 
 WRONG_TEXTS = {

@@ -232,7 +232,13 @@ def test_csv_with_byte_order_mark_and_carriage_returns(tmp_path):
     [
         ("", "has no header"),
         ("\n\n", "has no header"),
-        ("time,a\n0,1\n1,2\n", "line 1 has no time column 't'; it has 'time', 'a'"),
+        ("clock,a\n0,1\n1,2\n", "line 1 has no time column 't'; it has 'clock', 'a'"),
+        (
+            "time,timestamp\n0,1\n1,2\n",
+            "line 1 has no time column 't'; it has 'time', 'timestamp': name one of them with",
+        ),
+        ("time_ms,a\n0,1\n1,2\n", "line 1 has no time column 't'"),
+        ("stamp.sec,stamp.nanosec\n0,1\n1,2\n", "line 1 has no time column 't'"),
         ("t,a,a\n0,1,2\n1,2,3\n", "line 1 has 2 columns named 'a'"),
         ("t,t\n0,1\n1,2\n", "line 1 has 2 columns named 't'"),
         ("t,a,\n0,1,\n1,2,3\n", "line 1 has no name for column 3"),
@@ -362,7 +368,7 @@ def test_npz_round_trip(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "has no array 't'; it has 'time', 'a', 'q', 'words'"),
+        ({"time": "times"}, "has no array 'times'; it has 'time', 'a', 'q', 'words'"),
         ({"time": "time", "signals": ["b"]}, "has no array 'b'; it has 'time', 'a', 'q', 'words'"),
         ({"time": "q"}, "array 'q': time has shape (4, 2)"),
         ({"time": "words"}, "array 'words': time is no array of real numbers"),

@@ -283,9 +283,11 @@ def test_gains_of_a_data_sheet(solved: Path, tmp_path: Path, capsys: pytest.Capt
         for path in (out, solved / "arm.py")
     ]
     assert frictions[0] > frictions[1]
-    for gain, words in (("slide=1", "no column is a current or voltage of joint 'slide'"), ("elbow=0", "does nothing")):
+    none = "no column is a current or voltage of joint 'slide'"
+    wrong = {"slide=1": none, "elbow=0": "does nothing", "slide=-1": "write gain=-1.0 in the Motor of the file"}
+    for gain, words in wrong.items():
         assert main(["new", robot, log, "--gain", gain, "--out", str(tmp_path / "no.py")]) == 2
-        assert words in capsys.readouterr().err
+        assert words in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_gain_that_the_log_does_not_tell_is_like_the_others(solved: Path, tmp_path: Path) -> None:
@@ -444,6 +446,31 @@ def test_torques_of_a_log_are_predicted(solved: Path, tmp_path: Path, capsys: py
     assert main(["predict", str(solved / "res"), str(bare)]) == 0
     assert "these are predicted, and not compared" in capsys.readouterr().err
     assert main(["predict", str(solved / "res"), str(log), "--out", "efforts.txt"]) == 2
+
+
+def test_a_log_is_predicted_in_the_units_of_the_problem_file(
+    solved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Columns of the same names in degrees; unless others are given."""
+    text, log = (solved / "arm.py").read_text(), Recording.from_csv(solved / "log.csv")
+    units = {"shoulder_pos": "deg", "elbow_pos": "deg"}
+    assert text.count("signals=signals)") == 1
+    shutil.copy(solved / "arm.urdf", tmp_path)
+    problem = tmp_path / "arm.py"
+    problem.write_text(text.replace("signals=signals)", f"signals=signals, units={units})"))
+    log.with_signals(**{name: np.rad2deg(log.signal(name)) for name in units}).to_csv(tmp_path / "log.csv")
+    assert load_problem(problem).recordings[0].units == units
+    expected = load_problem(solved / "arm.py").inverse_dynamics(load(solved / "res"))
+    words = ["predict", str(solved / "res"), str(tmp_path / "log.csv"), "--problem", str(problem)]
+    out = tmp_path / "efforts.csv"
+    assert main([*words, "--out", str(out)]) == 0
+    assert "shoulder_pos=deg elbow_pos=deg; if others hold" in " ".join(capsys.readouterr().err.split())
+    rows = np.genfromtxt(out, delimiter=",", skip_header=1)
+    np.testing.assert_allclose(rows[:, 1 : 1 + len(expected.motors)], expected.efforts, rtol=1e-6)
+    assert main([*words[:2], str(solved / "log.csv"), *words[3:], "--units", *(f"{name}=rad" for name in units)]) == 0
+    told = capsys.readouterr()
+    assert "if others hold" not in told.err
+    assert f"{expected.errors[0]:.3g}" in told.out
 
 
 SERVOS = """<mujoco model="arm"><worldbody><body name="upper">

@@ -192,7 +192,9 @@ class Lines:
             return False
         self._delimiter, place = found.delimiter, found.at + 1
         header = [name.strip() for name in self._fields(place, found.text)]
-        columns_of(f"{self._path} line {place}", header, self._columns[0], self._columns[1:])
+        columns_of(
+            f"{self._path} line {place}", header, self._columns[0], self._columns[1:], "time= (of commands --time)"
+        )
         self.header, self._places = header, [header.index(name) for name in self._columns]
         return place < line
 

@@ -41,9 +41,10 @@ class Readable:
 
     All readers take ``signals``, the names of those that are wanted, ``name`` (the file's stem if None),
     ``closed_loop`` as a Recording does, and ``units``: the unit of each column that is not in SI with angles in rad, as
-    pint writes it, ``units={"t": "ms", "theta": "deg", "a_z": "g_0"}``. Of several samples of one clock at one time the
-    last is taken, and ``notes`` say so. What cannot be read is refused with a ``ProblemError`` that names the file, the
-    column, the row and the remedy.
+    pint writes it, ``units={"t": "ms", "theta": "deg", "a_z": "g_0"}``. Without a column ``t`` and without ``time``,
+    times are the only column with a name such as ``time``, ``timestamp`` or ``time_s``. Of several samples of one clock
+    at one time the last is taken, and ``notes`` say so. What cannot be read is refused with a ``ProblemError`` that
+    names the file, the column, the row and the remedy.
     """
 
     @classmethod
@@ -351,4 +352,5 @@ class Readable:
     @classmethod
     def _of(cls, clocks: list[Clock], options: Options, closed_loop: bool | None) -> Self:
         t, signals, times, notes = parts(clocks, options)
-        return cls(t, signals, options.name, closed_loop=closed_loop, times=times, notes=notes)  # type: ignore[call-arg]
+        known = {"closed_loop": closed_loop, "times": times, "notes": notes, "units": options.units}
+        return cls(t, signals, options.name, **known)  # type: ignore[call-arg]

@@ -47,6 +47,7 @@ class Recording(Tabular, Readable, metaclass=Checked):
         times: timestamps [s] of signals with a separate clock, by their names, in any order, as many as their samples.
             ``t`` then has the timestamps of all clocks, and signals are NaN where they have no sample.
         notes: changes that reading made to the samples, such as repeated timestamps; problems and results report them.
+        units: of columns that were given and converted when the file was read.
 
     Raises:
         ProblemError: for fewer than two samples, a time that is not finite or does not increase, no signals, a signal
@@ -63,6 +64,7 @@ class Recording(Tabular, Readable, metaclass=Checked):
     before: Mapping[str, tuple[float, float]] = field(default_factory=dict, kw_only=True, repr=False)
     times: InitVar[Mapping[str, Any] | None] = field(default=None, kw_only=True)
     notes: tuple[str, ...] = field(default=(), kw_only=True, repr=False)
+    units: Mapping[str, str] = field(default_factory=dict, kw_only=True, repr=False)
 
     def __post_init__(self, times: Mapping[str, Any] | None) -> None:
         name = self.name or "recording"
@@ -78,6 +80,7 @@ class Recording(Tabular, Readable, metaclass=Checked):
             "v": checked_states(self.v, "v", len(t), 6, place),
             "several_clocks": self.several_clocks or bool(times),
             "before": MappingProxyType(dict(self.before)),
+            "units": MappingProxyType(dict(self.units)),
         }
         self.__dict__.update(known)  # of a frozen recording, while it is made
         if self.q is not None and self.v is not None and self.q.shape[1] != self.v.shape[1]:

@@ -86,7 +86,7 @@ def asking(
     """Result with questions: those ``asked`` before the fit, or asked now if the result is doubtful, and the results of
     fits of similar problems by ``solve``."""
 
-    def more() -> Sequence[Finding]:
+    def put() -> Sequence[Finding]:
         sure = result.status is Status.CONVERGED and not any(finding.doubts for finding in result.findings)
         sure = sure and (is_known(result) or NOT_WHITE.isdisjoint(finding.code for finding in result.findings))
         if sure and not refuted(problem, result):
@@ -100,7 +100,21 @@ def asking(
                 tried += [] if sure or tried else instrument_findings(problem, result, solve)
         return [*before, *tried]
 
+    def more() -> Sequence[Finding]:
+        found = put()
+        return [*found, *_contradictions(result, found)]
+
     return result.with_findings(more)
+
+
+def _contradictions(result: Solution, asked: Sequence[Finding]) -> Iterator[Finding]:
+    """Masses that vanish while another sign or unit would explain the motion."""
+    signals = [name for one in asked if one.code == "question.model" for name in one.evidence.get("signals", ())]
+    gone = [name for one in result.findings if one.code == "mass.vanished" for name in one.subject]
+    if signals and gone:
+        effect = f"The mass of {', '.join(gone)} vanishes in the fit. The data contradict the model."
+        named = ", ".join(dict.fromkeys(signals))
+        yield Finding("motion.unexplained", tuple(gone), {}, effect, f"Is the sign or unit of {named} wrong?")
 
 
 # --- what needs no model ---

@@ -16,18 +16,15 @@ import numpy as np
 
 from spookid.assembly.problem import Problem
 from spookid.data.logs.columns import (
-    TIMES,
     Clock,
     Options,
     is_unit,
     parts,
     short_listing,
-    time_in,
     to_si,
-    tokens,
     whole,
 )
-from spookid.data.logs.lines import names_of
+from spookid.data.logs.lines import REMAINDERS, TIMES, names_of, time_in, tokens
 from spookid.data.logs.tables import read_npz
 from spookid.data.logs.text import decoded
 from spookid.data.reading import Readable, method_for
@@ -98,7 +95,7 @@ class Log:
         """Assign the log's columns to the coordinates and actuators of a robot; see ``match``."""
         columns = [self.time, *(column for column in self.columns if column != self.time)]
         found = match(columns, labels, actuators, servos, self.time)
-        apart = (name for name in found.unused if tokens(name)[-1:] and tokens(name)[-1] in _REMAINDERS)
+        apart = (name for name in found.unused if tokens(name)[-1:] and tokens(name)[-1] in REMAINDERS)
         whose = tokens(found.time)[:-1], tokens(found.time)
         if rest := next((name for name in apart if tokens(name)[:-1] in whose), ""):
             raise ProblemError(
@@ -187,24 +184,34 @@ def recording_of(
     without: Collection[str] = frozenset(),
     told: Callable[[str], None] = lambda _: None,
 ) -> Recording:
-    """Signals of the problem's sensors and motors from a log; missing signals in ``without`` are set to 0."""
+    """Signals of the problem's sensors and motors from a log, in its units if none are given; missing signals in
+    ``without`` are set to 0."""
     wanted = list(dict.fromkeys([*(c.signal for c in problem.channels), *problem.model.signals]))
     signals = [name for name in wanted if name in log.columns or name not in without]
-    missing = [name for name in signals if name not in log.columns]
-    if missing:
+    if missing := [name for name in signals if name not in log.columns]:
         raise ProblemError(
             f"{log.path} has no {missing[0]!r}, which {problem.name!r} was fitted with; it has "
             f"{', '.join(log.columns)}: name its columns as those of the log that was fitted"
         )
+    stamps = stamps or ("t" if "t" in log.columns else log.matched([], {}).time)
+    if alike := _units_of(problem, {stamps, *signals, *map(whole, signals)} - {*log.units}):
+        pairs = " ".join(f"{name}={unit}" for name, unit in alike.items())
+        told(f"units are those with which the problem file reads its log: {pairs}; if others hold, give --units")
+        log = replace(log, units={**alike, **log.units})
     for name, unit in log.named_units.items():
         if name in signals:
             told(f"{name!r} is read as it is; if the problem file converts it, say --units {name!r}={unit}")
-    read = log.read(signals, stamps or ("t" if "t" in log.columns else log.matched([], {}).time))
-    zeros = {name: np.zeros(len(read.t)) for name in wanted if name not in signals}
-    if not zeros:
+    read, others = log.read(signals, stamps), [name for name in wanted if name not in signals]
+    if not others:
         return read
-    told(f"{log.path} has no {', '.join(zeros)}: these are predicted, and not compared")
-    return Recording(read.t, {**read.signals, **zeros}, read.name)
+    told(f"{log.path} has no {', '.join(others)}: these are predicted, and not compared")
+    return Recording(read.t, {**read.signals, **dict.fromkeys(others, np.zeros(len(read.t)))}, read.name)
+
+
+def _units_of(problem: Problem, columns: set[str]) -> dict[str, str]:
+    """Units with which all recordings of the problem read columns."""
+    read = [recording.units for recording in problem.sample] or [{}]
+    return {one: unit for one, unit in read[0].items() if one in columns and all(r.get(one) == unit for r in read)}
 
 
 def _chosen(topics: Sequence[str]) -> dict[str, list[str]]:
@@ -247,8 +254,6 @@ _OF_UNITS = {
 _SAYS = {unit: kind for kind, units in _OF_UNITS.items() for unit in units.split()}
 _UNIT = re.compile(r"(.*\w)\s*(?:[\[(]\s*([^\[\]()]*[^\W\d][^\[\]()]*|°)\s*[\])]|_(deg|rad|ms|us|ns|mm|Nm|mA))")
 """A name with its unit at the end, in brackets or as recorders abbreviate it."""
-_REMAINDERS = ("nsec", "nsecs", "nanosec", "nanosecs", "nanoseconds", "usec", "usecs")
-"""Last words of columns that hold the fraction of a second."""
 _NO_KIND = re.compile("joints?|axis|motor|meas(ured)?|act(ual)?|raw|states?|observation|feedback|m|rad")
 """Words that say nothing of the kind."""
 EFFORTS = ("torque", "current", "voltage", "control")

@@ -208,7 +208,8 @@ def _check_gains(gains: Mapping[str, float], matched: Matched) -> None:
     for name, value in gains.items():
         driven = matched.efforts if matched.effort in ("current", "voltage") else {}
         if name not in driven:
-            known = f"it has those of {', '.join(driven)}" if driven else "it has none"
+            known = f"it has those of {', '.join(driven) or 'no joint'}"
+            known += "; for a torque with the wrong sign write gain=-1.0 in the Motor of the file" if value < 0 else ""
             raise ProblemError(f"--gain {name}={value:g}: no column is a current or voltage of joint {name!r}; {known}")
         if value == 0:
             raise ProblemError(f"--gain {name}=0: a drive without gain does nothing; give what its data sheet says")
@@ -390,8 +391,7 @@ def _parameter(
 ) -> str:
     """A Parameter, with a prior if it is known within a share."""
     own = [f"{side}={printed(at)}" for side, at in (("lower", lower), ("upper", upper)) if np.isfinite(at)]
-    if share:
-        own.append(f"prior=({printed(guess)}, {printed(share * abs(guess))})")
+    own += [f"prior=({printed(guess)}, {printed(share * abs(guess))})"] if share else []
     return f"Parameter({', '.join([_quoted(name), printed(guess), *own, f'unit={_quoted(unit)}'])})"
 
 

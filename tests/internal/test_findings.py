@@ -8,16 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from solutions import pendulum_problem, solution
 
 import spookid
 from spookid import Finding
+from spookid.estimation.questions import asking
 from spookid.results.findings import KINDS, ranked
 
 SOURCE = Path(spookid.__file__).parent
 PAGE = (SOURCE.parent / "docs" / "howto" / "troubleshooting.md").read_text(encoding="utf-8")
 ADVICE = re.compile(
     r"\?|(\bspookid \w+`)|\b([Tt]ake|[Gg]ive|[Ff]it|[Ll]eave|[Cc]orrect|[Mm]easure|[Rr]aise|[Tt]rust|[Dd]eclare)\b"
-    r"|\b([Tt]ry|[Ll]ook|[Bb]egin|[Ss]imulate|[Mm]ultiply|[Cc]onvert|[Ss]hift|[Ss]olve|[Rr]ecord|helps?)\b"
+    r"|\b([Uu]se|[Tt]ry|[Ll]ook|[Bb]egin|[Ss]imulate|[Mm]ultiply|[Cc]onvert|[Ss]hift|[Ss]olve|[Rr]ecord|helps?)\b"
     r"|There is nothing to do|until the model has it|\bmay be a parameter\b"
 )
 ELSEWHERE = {"fit.stopped", "contacts.schedule", "samples.outliers"}
@@ -111,3 +113,15 @@ def test_every_finding_has_a_kind_and_says_what_to_do() -> None:
 @pytest.mark.parametrize("code", [code for code in KINDS if code != "result.earlier"])
 def test_the_page_on_troubleshooting_has_every_code(code: str) -> None:
     assert f"`{code}`" in PAGE
+
+
+def test_a_mass_that_vanishes_beside_a_wrong_sign_is_no_answer() -> None:
+    vanished = Finding("mass.vanished", ("body",))
+    asked = Finding("question.model", ("run",), {"signals": ["f"], "unit": "-1"})
+    fitted, plain = (solution().changed(findings=own) for own in ((vanished,), ()))
+    assert not fitted.contradicted
+    answered = asking(pendulum_problem(), fitted, None, [asked])
+    assert answered.contradicted
+    assert any("Is the sign or unit of f wrong?" in one for one in answered.notices)
+    assert not asking(pendulum_problem(), plain, None, [asked]).contradicted
+    assert not asking(pendulum_problem(), fitted, None, []).contradicted

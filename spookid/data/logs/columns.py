@@ -174,21 +174,6 @@ def whole(name: str) -> str:
     return re.sub(r"\[\d+\]$", "", name)
 
 
-def tokens(text: str) -> list[str]:
-    """Words and numbers in a column name, in lower case; ``q1`` gives two tokens."""
-    apart = re.sub(r"([a-z])([A-Z])", r"\1 \2", text)
-    return re.findall(r"[a-z]+|\d+", apart.lower())
-
-
-TIMES = ("t", "time", "timestamp", "stamp", "sec", "secs", "seconds")
-"""First words of columns that hold times."""
-
-
-def time_in(names: Iterable[str]) -> str:
-    """First column name that means time; ``t`` if there is none."""
-    return next((name for name in names if tokens(name)[:1] and tokens(name)[0] in TIMES), "t")
-
-
 def short_listing(there: Sequence[str]) -> str:
     """List of names, abbreviated if there are many."""
     return several(listing([name]) for name in there)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from spookid.data.arrays import NUMERIC_KINDS
 from spookid.data.logs.columns import Clock, Options, check_amount, reading
+from spookid.data.logs.lines import time_of
 from spookid.data.logs.messages import Messages, Topics, joined, measured
 from spookid.data.logs.tables import EPISODES, Leaf, clocks, read_parquet, stamps_of
 from spookid.data.logs.text import decoded, is_date, seconds
@@ -32,6 +33,7 @@ def read_json(options: Options, time: str) -> list[Clock]:
         lines = path.suffix.lower() in _LINES
         content = [json.loads(line) for line in text.splitlines() if line.strip()] if lines else json.loads(text)
         found = dict(_arrays(_with_plain_names(content), "", path))
+        time = time_of(time, [name.rpartition("/")[2] for name in found])
         leaves = {name: Leaf(one.shape, one.dtype.kind, one.copy) for name, one in found.items() if one.ndim}
         for name, one in found.items():
             if one.ndim == 0 and one.dtype.kind in NUMERIC_KINDS and (on := stamps_of(name, leaves, time, "/")):

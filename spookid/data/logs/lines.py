@@ -1,4 +1,4 @@
-"""Lines of separated text: which of them is the header, and what divides their fields."""
+"""Lines of separated text: which of them is the header, what divides their fields, and which names mean time."""
 
 from __future__ import annotations
 
@@ -14,6 +14,34 @@ _DELIMITERS = ",;\t|"
 BLANKS = " "  # delimiter that stands for blanks, as many as there are
 _COMMENT = re.compile(r"\s*[#%]|sep=.\s*$")
 """Begins a line that is none of the table; Excel writes the second."""
+
+
+def tokens(text: str) -> list[str]:
+    """Words and numbers in a column name, in lower case; ``q1`` gives two tokens."""
+    apart = re.sub(r"([a-z])([A-Z])", r"\1 \2", text)
+    return re.findall(r"[a-z]+|\d+", apart.lower())
+
+
+TIMES = ("t", "time", "timestamp", "stamp", "sec", "secs", "seconds")
+"""First words of columns that hold times."""
+REMAINDERS = ("nsec", "nsecs", "nanosec", "nanosecs", "nanoseconds", "usec", "usecs")
+"""Last words of columns that hold the fraction of a second."""
+
+
+def time_in(names: Iterable[str]) -> str:
+    """First column name that means time; ``t`` if there is none."""
+    return next((name for name in names if tokens(name)[:1] and tokens(name)[0] in TIMES), "t")
+
+
+def time_of(time: str, names: Iterable[str]) -> str:
+    """``time``, or if that is ``t`` and missing, the only column whose name says just time, in seconds."""
+    there = list(dict.fromkeys(names))
+    if time != "t" or time in there or any(tokens(name)[-1:] and tokens(name)[-1] in REMAINDERS for name in there):
+        return time
+    whole = [name for name in there if {*_DELIMITERS}.isdisjoint(name)]
+    alike = [name for name in whole if tokens(name)[:1] and tokens(name)[0] in TIMES]
+    alike = [name for name in alike if {*tokens(name)[1:]} <= {"s", *TIMES[4:]}]
+    return alike[0] if len(alike) == 1 else time
 
 
 @dataclass(frozen=True)
@@ -76,9 +104,10 @@ def delimiter_of(header: str, time: str | None) -> str:
 
     def columns(delimiter: str) -> tuple[bool, float]:
         fields = _names(header, delimiter)
+        timed = time is not None and time_of(time, fields) in fields
         if delimiter == BLANKS:
-            return time in fields, 1.5 if time is None and len(fields) > 1 else 0
-        return time in fields, len(fields)
+            return timed, 1.5 if time is None and len(fields) > 1 else 0
+        return timed, len(fields)
 
     best: str = max((*_DELIMITERS, BLANKS), key=columns)
     return best

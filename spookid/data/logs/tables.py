@@ -29,9 +29,9 @@ from spookid.data.logs.columns import (
     most_bytes,
     reading,
     short_listing,
-    time_in,
     whole,
 )
+from spookid.data.logs.lines import time_in, time_of
 from spookid.errors import ProblemError, listing
 from spookid.files import regular, unreadable
 from spookid.records import dataclass
@@ -81,8 +81,10 @@ def read_archive(options: Options, time: str) -> list[Clock]:
     Without a choice every numeric array that is as long as its time is a signal. Raises `ProblemError` naming the
     array; those of Python objects are refused.
     """
-    path, needed = options.path, {time, *options.of_own}
+    path = options.path
     try:
+        time = time_of(time, read_npz(path, lambda _: False))
+        needed = {time, *options.of_own}
         like = time if options.signals is None and not options.own else None
         arrays = read_npz(path, lambda name: name in needed or options.wants(name), like)
     except ProblemError:
@@ -94,7 +96,7 @@ def read_archive(options: Options, time: str) -> list[Clock]:
     needed |= set(options.chosen(arrays))
     for name in [time, *needed]:
         if name not in arrays:
-            remedy = ": name one of them with time= (of commands --time)" if name == time else ""
+            remedy = ": name one of them with time=" if name == time else ""
             raise ProblemError(f"{path} has no array {name!r}; it has {listing(arrays)}{remedy}")
     if options.signals is None:
         shape = arrays[time].shape
@@ -118,6 +120,7 @@ def read_frame(frame: Any, options: Options, time: str, from_zero: bool) -> list
     dates = isinstance(frame.index, (pandas.DatetimeIndex, pandas.TimedeltaIndex))
     if time not in series and (frame.index.name == time or dates):
         series[time] = frame.index.to_series()
+    time = time_of(time, series)
     numeric = {name: pandas.api.types.is_numeric_dtype(values.dtype) for name, values in series.items()}
     columns = {name: _frame_values(series[name], numeric[name], from_zero) for name in _chosen(options, numeric, time)}
     return by_clocks(str(place), columns, time, options.own)
@@ -134,7 +137,7 @@ def read_parquet(options: Options, time: str, from_zero: bool, rows: tuple[str, 
         for field in file.schema_arrow:  # numbers, and lists of them
             one = field.type.value_type if _is_list(types, field.type) else field.type
             numeric[field.name] = types.is_integer(one) or types.is_floating(one) or types.is_boolean(one)
-        time = time or time_in(numeric)
+        time = time_of(time, numeric) if time else time_in(numeric)
         chosen = _chosen(options, numeric, time)
         check_amount(path, file.metadata.num_rows * len(chosen))  # and of lists as they come, in parts
         if rows is None and EPISODES in numeric and len(file.read(columns=[EPISODES]).column(0).unique()) > 1:
@@ -158,7 +161,7 @@ def _chosen(options: Options, numeric: Mapping[str, bool], time: str) -> list[st
     needed = {time: None, **dict.fromkeys([*options.own, *options.own.values(), *(options.signals or ())])}
     for name in needed:
         if name not in numeric and (name == time or whole(name) not in numeric):
-            remedy = ": name one of them with time= (of commands --time)" if name == time else ""
+            remedy = ": name one of them with time=" if name == time else ""
             raise ProblemError(f"{options.path} has no column {name!r}; it has {short_listing([*numeric])}{remedy}")
     needed |= dict.fromkeys(map(whole, options.signals or ()))
     return [name for name, is_number in numeric.items() if name in needed or (options.signals is None and is_number)]
@@ -216,7 +219,8 @@ def clocks(leaves: Mapping[str, Leaf], options: Options, time: str, separator: s
     A matrix with a row, or column, for each timestamp is a signal for each of the others: ``q[0]``, ``q[1]``.
     """
     place, own = str(options.path), options.own
-    time = time or time_in(name.rpartition(separator)[2] for name in leaves)
+    names = [name.rpartition(separator)[2] for name in leaves]
+    time = time_of(time, names) if time else time_in(names)
     for name in (*own, *own.values()):
         if name not in leaves:
             raise ProblemError(f"{place} has no array {name!r}, which times= names; it has {short_listing([*leaves])}")

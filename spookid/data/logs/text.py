@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from spookid.data.arrays import FloatArray, available
 from spookid.data.logs.columns import Clock, Options, by_clocks, is_unit
-from spookid.data.logs.lines import BLANKS, delimiter_of, fields_of, heading, is_number, split_line
+from spookid.data.logs.lines import BLANKS, delimiter_of, fields_of, heading, is_number, split_line, time_of
 from spookid.errors import ProblemError, listing, shown
 from spookid.files import regular, unreadable
 from spookid.records import dataclass
@@ -83,6 +83,7 @@ def read_text(
     sheet = _sheet(options.path, None if rate else time, header, delimiter, decimal)
     if rate is not None:
         sheet = _counted(sheet, time)
+    time = time_of(time, sheet.header)
     own, path = options.own, options.path
     chosen = None if options.signals is None else [*options.chosen(sheet.header), *own.values()]
     wanted = columns_of(f"{path} line {sheet.line}", sheet.header, time, chosen)
@@ -238,15 +239,16 @@ def decoded(path: Path) -> tuple[str, str]:
         ) from None
 
 
-def columns_of(place: str, header: list[str], time: str, chosen: Iterable[str] | None) -> list[str]:
-    """Names of the signal columns to read."""
+def columns_of(
+    place: str, header: list[str], time: str, chosen: Iterable[str] | None, remedy: str = "time="
+) -> list[str]:
+    """Names of the signal columns to read; ``remedy`` names another column of times."""
     name, count = next(iter(Counter(filter(None, header)).most_common(1)), ("", 0))
     if count > 1:
         raise ProblemError(f"{place} has {count} columns named {name!r}; rename or remove all but one")
     if time not in header:
         raise ProblemError(
-            f"{place} has no time column {time!r}; it has {listing(header)}: name one of them with "
-            "time= (of commands --time)"
+            f"{place} has no time column {time!r}; it has {listing(header)}: name one of them with {remedy}"
         )
     if chosen is None:
         if "" in header:
