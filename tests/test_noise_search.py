@@ -330,10 +330,13 @@ def test_no_last_step_leads_far_along_what_is_almost_flat() -> None:
     """What the data leave of an inertia beside a given part, a hundredth of its error, is the exponential of twice its
     logarithm, which begins where it is nothing: the linear step from there promises little, and is far too long."""
     free = found(1e-3, 1e-3)
-    log, given = Parameter("log", -10.0), free["J"].estimate - 0.01 * free["J"].std_err
-    model = pendulum(inertia=given + ca.exp(2 * log), viscous=Parameter("b", free["b"].estimate, lower=1e-6))
-    run = swung(rod(), 1e-3, 1e-3).recordings
-    solution = rod().with_(model=model, recordings=run, observations=[HingeAngle(model.joints[0], "theta")]).solve()
+    run, given = swung(rod(), 1e-3, 1e-3).recordings, free["J"].estimate - 0.01 * free["J"].std_err
+
+    def beside(log: Any) -> Problem:
+        model = pendulum(inertia=given + ca.exp(2 * log), viscous=Parameter("b", free["b"].estimate, lower=1e-6))
+        return rod().with_(model=model, recordings=run, observations=[HingeAngle(model.joints[0], "theta")])
+
+    solution = beside(Parameter("log", -10.0)).solve(warm_start=beside(-10.0).solve())
     assert solution.status is Status.CONVERGED
     assert math.exp(2 * solution["log"].estimate) < 3 * free["J"].std_err
     assert solution["b"].estimate == pytest.approx(free["b"].estimate, abs=0.1 * free["b"].std_err)

@@ -35,6 +35,7 @@ from spookid.results.lazy import Clock
 from spookid.results.result import Solution
 from spookid.results.values import FrictionWidth
 from spookid.solvers.status import Status
+from spookid.statistics.weak_directions import Spectrum
 
 _SPREAD = math.log(5)
 """Standard deviation of the logarithm of a width beforehand; estimates are no more than this sharper than expected."""
@@ -91,8 +92,10 @@ def _uncertain(free: Fit, names: Sequence[str], at: Mapping[str, float]) -> tupl
     condensed = condensed_at(problem, replace(free.point, parameters=estimates), directions)
     if condensed is None:
         return np.full(len(names), _SPREAD), np.zeros((np.sum(~own), np.sum(~own)))
-    covariance, across = condensed.inverse[np.ix_(own, own)], condensed.inverse[np.ix_(~own, own)]
-    return np.sqrt(np.diag(covariance)), across @ np.linalg.solve(covariance, across.T)
+    covariance, information = condensed.inverse[np.ix_(own, own)], condensed.information
+    sizes, others = np.maximum(np.abs(estimates), problem.magnitudes), replace(directions, held=directions.held | own)
+    moved = Spectrum.of(information, information, sizes, others).inverse[~own] @ information[:, own]
+    return np.sqrt(np.diag(covariance)), moved @ covariance @ moved.T
 
 
 def _with_widths(
