@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+import casadi as ca
 import numpy as np
 import pytest
 from mechanisms import furuta, pendulum
@@ -323,3 +324,19 @@ def test_a_search_ends_at_a_maximum_whatever_is_missing(seed: int) -> None:
     assert any("viscous friction in elbow" in notice for notice in solution.notices)
     for name, value in LEFT.items():
         assert abs(solution[name].estimate / value - 1) < 0.1
+
+
+def test_no_last_step_leads_far_along_what_is_almost_flat() -> None:
+    """What the data leave of an inertia beside a given part, a hundredth of its error, is the exponential of twice its
+    logarithm, which begins where it is nothing: the linear step from there promises little, and is far too long."""
+    free = found(1e-3, 1e-3)
+    run, given = swung(rod(), 1e-3, 1e-3).recordings, free["J"].estimate - 0.01 * free["J"].std_err
+
+    def beside(log: Any) -> Problem:
+        model = pendulum(inertia=given + ca.exp(2 * log), viscous=Parameter("b", free["b"].estimate, lower=1e-6))
+        return rod().with_(model=model, recordings=run, observations=[HingeAngle(model.joints[0], "theta")])
+
+    solution = beside(Parameter("log", -10.0)).solve(warm_start=beside(-10.0).solve())
+    assert solution.status is Status.CONVERGED
+    assert math.exp(2 * solution["log"].estimate) < 3 * free["J"].std_err
+    assert solution["b"].estimate == pytest.approx(free["b"].estimate, abs=0.1 * free["b"].std_err)

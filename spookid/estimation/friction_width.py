@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import casadi as ca
@@ -30,9 +31,11 @@ from spookid.estimation.identifiability import condensed_at
 from spookid.estimation.work import Work
 from spookid.kernels.arrays import Array
 from spookid.parameter import Parameter
+from spookid.results.lazy import Clock
 from spookid.results.result import Solution
 from spookid.results.values import FrictionWidth
 from spookid.solvers.status import Status
+from spookid.statistics.weak_directions import Spectrum
 
 _SPREAD = math.log(5)
 """Standard deviation of the logarithm of a width beforehand; estimates are no more than this sharper than expected."""
@@ -70,33 +73,38 @@ def with_estimated_widths(work: Work, first: Fit) -> Fit:
     free = work.run(shortest.with_(friction_width=widths), start, first)
     if free.outcome.status is not Status.CONVERGED:
         return first.with_(times=free.result.times, clocks=free.result.clocks)
-    names = [p.name for p in logs]
-    errors, added = first.clock.time(partial(_uncertain, free, names))
-    found = {}
-    for (freedom, sharp), name, error in zip(begun.items(), names, errors.tolist(), strict=True):
-        width, told = sharp * math.exp(free.values[name]), 1 / error**2 - 1 / _SPREAD**2  # by the data alone
-        resolved = free.values[name] > -_SPREAD and told > 1
-        found[freedom.label] = FrictionWidth(width, width * error, f"{freedom.coordinate.unit}/s", resolved)
-    held = problem.with_(friction_width={label: one.width for label, one in found.items()})
+    found = {one.label: w * math.exp(free.values[log.name]) for (one, w), log in zip(begun.items(), logs, strict=True)}
+    held = problem.with_(friction_width=found)
     last = work.run(held, Start(free.result, roughly=first.likelihood.carry is not None), free)
     if last.outcome.status is Status.CONVERGED:
         work.problem, work.finer = held, free.result if problem.corrects else None
-        work.remarks.append(partial(_with_widths, found, added, first))
+        work.remarks.append(partial(_with_widths, free, found, [p.name for p in logs], first.clock))
     return last
 
 
-def _uncertain(free: Fit, names: Sequence[str]) -> tuple[Array, Array]:
+def _uncertain(free: Fit, names: Sequence[str], at: Mapping[str, float]) -> tuple[Array, Array]:
     """Standard errors of the logarithms of widths with these names, (n_w,), and what they add to the covariance of the
-    other parameters, (n_p, n_p)."""
+    other parameters, (n_p, n_p), at the answer: where a coordinate of an inertia has almost no effect, it moves far."""
     problem = free.assembly.transcription
     own = np.array([name in names for name in problem.names])
-    directions = problem.free_directions(np.where(own, 0.0, free.point.parameters))  # those at their bound, too
-    condensed = condensed_at(problem, free.point, directions)
+    estimates = np.array([free.values[name] if name in names else at[name] for name in problem.names])
+    directions = problem.free_directions(np.where(own, 0.0, estimates))  # those at their bound, too
+    condensed = condensed_at(problem, replace(free.point, parameters=estimates), directions)
     if condensed is None:
         return np.full(len(names), _SPREAD), np.zeros((np.sum(~own), np.sum(~own)))
-    covariance, across = condensed.inverse[np.ix_(own, own)], condensed.inverse[np.ix_(~own, own)]
-    return np.sqrt(np.diag(covariance)), across @ np.linalg.solve(covariance, across.T)
+    covariance, information = condensed.inverse[np.ix_(own, own)], condensed.information
+    sizes, others = np.maximum(np.abs(estimates), problem.magnitudes), replace(directions, held=directions.held | own)
+    moved = Spectrum.of(information, information, sizes, others).inverse[~own] @ information[:, own]
+    return np.sqrt(np.diag(covariance)), moved @ covariance @ moved.T
 
 
-def _with_widths(found: Mapping[str, FrictionWidth], added: Array, first: Fit, solution: Solution) -> Solution:
-    return with_added_variance(solution, lambda: added, first.clock).changed(friction_widths=found)
+def _with_widths(
+    free: Fit, widths: Mapping[str, float], names: Sequence[str], clock: Clock, solution: Solution
+) -> Solution:
+    errors, added = clock.time(partial(_uncertain, free, names, solution.values))
+    units = {one.label: f"{one.coordinate.unit}/s" for one in free.assembly.problem.model.freedoms}
+    found = {}
+    for (label, width), name, error in zip(widths.items(), names, errors.tolist(), strict=True):
+        resolved = free.values[name] > -_SPREAD and 1 / error**2 - 1 / _SPREAD**2 > 1  # by the data alone
+        found[label] = FrictionWidth(width, width * error, units[label], resolved)
+    return with_added_variance(solution, lambda: added, clock).changed(friction_widths=found)

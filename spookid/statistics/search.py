@@ -204,8 +204,7 @@ class Search(Trials):
             arrays |= {"far": np.array(self._far), "volume": self._volume[0], "volume at": self._volume[1]}
         if (informed := best.known) is not None:
             arrays |= {"informed logs": informed[0], "informed": informed[1]}
-        for name, value in zip(("correction", "status", "detail"), facts, strict=False):
-            arrays[name] = np.array(value)
+        arrays |= {n: np.array(fact) for n, fact in zip(("correction", "status", "detail"), facts, strict=False)}
         self._place.keep(arrays)
 
     def _gone_on(self, kept: Mapping[str, Array], settled: float, began: float) -> Outcome:
@@ -342,8 +341,11 @@ class Search(Trials):
         return None, promised
 
     def end_beyond(self, step: Array, promised: float) -> None:
-        """Take a last step with such a small predicted gain that no linearization is needed after it."""
-        self.beyond = step, promised
+        """Take a last step of such a small predicted gain that nothing is linearized after it, unless squares rise."""
+        problem, there = self.problem.with_numbers(self.numbers(self.best.logs)), self._ahead(step)[0]
+        with np.errstate(over="ignore", invalid="ignore"):  # along what is almost flat here it may lead anywhere
+            if sum(problem.costs(problem.residuals(there)).values()) < self.best.states.cost + 1:
+                self.beyond = step, promised
 
     @property
     def _magnitudes(self) -> Array:
@@ -353,9 +355,8 @@ class Search(Trials):
         """Of a step below and above."""
         theta, logs = self.best.point.parameters, self.best.logs
         fixed = np.array([size.given is not None for size in self.sizes], dtype=bool) | self.best.idle
-        least = np.maximum(self.floors, self.sharp(self.best))
-        down = np.where(fixed, 0.0, np.minimum(np.maximum(least - logs, -_LONGEST), 0.0))
-        up = np.where(fixed, 0.0, _LONGEST)
+        least = np.clip(np.maximum(self.floors, self.sharp(self.best)) - logs, -_LONGEST, 0.0)
+        down, up = np.where(fixed, 0.0, least), np.where(fixed, 0.0, _LONGEST)
         return np.append(self.problem.lower - theta, down), np.append(self.problem.upper - theta, up)
 
     def _moved(self, step: Array, gap: float = np.inf) -> Trial | None:
@@ -396,5 +397,4 @@ class Search(Trials):
     def _failed(self, start: Point, logs: Array, detail: str, began: float) -> Outcome:
         detail = because(detail, self.problem.with_numbers(self.numbers(logs)), start)
         first = Iteration(0, dict.fromkeys(Group, float("nan")), 0.0, 0.0, start.parameters.copy())
-        timing = Timing(time.perf_counter() - began, **self.spent)
-        return Outcome(Status.DIVERGED, detail, start, (first,), timing)
+        return Outcome(Status.DIVERGED, detail, start, (first,), Timing(time.perf_counter() - began, **self.spent))
