@@ -86,7 +86,7 @@ class Program:
             raise ValueError(f"arguments must be arrays of shapes {shapes}, not {[a.shape for a in arguments]}")
         for array in arguments:
             if not (array.flags.c_contiguous and array.dtype == _FLOAT):
-                raise ValueError("C-contiguous arrays of float64 are wanted")
+                raise ValueError("arguments must be C-contiguous arrays of float64")
         return self._pointers(*[location(a) if a.size else None for a in arguments]), self._strides
 
     def run(self, stepwise: Sequence[Array], shared: Sequence[Array], out: Array, places: Integers | None) -> None:

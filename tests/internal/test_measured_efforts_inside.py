@@ -26,7 +26,7 @@ def test_a_fit_that_a_finer_one_goes_on_from_ends_near_its_maximum_or_there_if_t
     found = problem.solve()
     assert begun[0].likelihood.carry is not None
     assert "by less than 0.1" in begun[0].result.detail
-    assert "less than 0.0001 of" in found.detail
+    assert "by less than 0.0001" in found.detail
     assert any(finding.code == "step.error" for finding in found.findings)
     for name in ("J", "b"):
         assert found[name].estimate == pytest.approx(alone[name].estimate, abs=0.02 * alone[name].std_err)

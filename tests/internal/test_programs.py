@@ -312,7 +312,7 @@ def test_threads_share_a_kernel() -> None:
     ],
 )
 def test_arrays_of_another_shape_or_kind_are_refused(stepwise: list[NDArray], shared: list[Array]) -> None:
-    with pytest.raises(ValueError, match="arguments must be arrays of shapes"):
+    with pytest.raises(ValueError, match="arguments must be"):
         Kernel(line(), 2)(stepwise, shared, np.empty((4, 3, 2)))
 
 

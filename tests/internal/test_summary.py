@@ -120,7 +120,7 @@ def test_the_table_of_parameters() -> None:
     assert line(text, "m").split() == ["m", "0.5", "kg", "fixed"]
     noise = solution().sensitivities.noise
     assert f"noise: impulses {number(noise['state'], 3)} /√κ, theta".replace(",", ";") in text
-    assert "at a bound stay there" in text
+    assert "at a bound stay at the bound" in text
     every = solution().summary(verbose=True)
     assert re.search(r"J +[^ ]+ [^\n]* 0\.004\s+≥ 1e-06", every)
 
