@@ -175,7 +175,9 @@ def sizes(problem: Problem, settings: Settings, constants: Sequence[Constant]) -
         shared = [i for i in free if declared.get(names[i]) is None]
         if shared:
             where, none = tuple(place(settings.disturbance[i]) for i in shared), 0.0 if hard else None
-            found.append(NoiseSize("disturbance", tuple(dict.fromkeys(names[i] for i in shared)), unit, where, none))
+            labels = tuple(names[i] for i in shared)
+            own = tuple(dict.fromkeys(labels))
+            found.append(NoiseSize("disturbance", own, unit, where, none, labels=labels))
         for i in (i for i in free if i not in shared):
             where = (place(settings.disturbance[i]),)
             found.append(NoiseSize("disturbance", (names[i],), unit, where, given=0.0 if hard else declared[names[i]]))
@@ -189,9 +191,9 @@ def sizes(problem: Problem, settings: Settings, constants: Sequence[Constant]) -
     for slip in dict.fromkeys(
         contact.creeps for contact in model.holding.contacts if SWITCHED not in problem.scheme.refuses
     ):
-        own = [i for i, contact in enumerate(model.holding.contacts) if contact.creeps == slip]
-        where = tuple(place(settings.slips[i]) for i in own)
-        labels = tuple(slip_name(model.holding.contacts[i]) for i in own)
+        slides = [i for i, contact in enumerate(model.holding.contacts) if contact.creeps == slip]
+        where = tuple(place(settings.slips[i]) for i in slides)
+        labels = tuple(slip_name(model.holding.contacts[i]) for i in slides)
         found.append(NoiseSize("disturbance", labels, "m/s", where, 0.0 if hard else slip, SLIP_FLOOR))
     for i, sensor in enumerate(problem.channels):
         floor = 0.0 if sensor.sigma else resolution(sensor, [r.signal(sensor.signal) for r in problem.recordings])

@@ -195,8 +195,8 @@ def noise_of_impulses(assembly: Assembly) -> Array:
         return np.ones(1)
     values, of = [constant.value for constant in assembly.constants], dict[str, float]()
     for size in sizes(assembly.problem, assembly.settings, assembly.constants):
-        each, scale = len(size.places) // len(size.names), 1.0 if size.kind == "disturbance" else assembly.problem.step
-        of |= {key: scale * values[size.places[i * each]] for i, key in enumerate(size.keys)}
+        place, scale = dict(size.symbols), 1.0 if size.kind == "disturbance" else assembly.problem.step
+        of |= {key: scale * values[place[name]] for key, name in zip(size.keys, size.names, strict=True)}
     return np.array([of[name] for name in factor.noise])
 
 

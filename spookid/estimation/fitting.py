@@ -28,7 +28,6 @@ from spookid.estimation.likelihood_fit import (
     in_units,
     least,
     maximize_likelihood,
-    names_of_places,
     numbers_of,
     rated,
     with_sizes,
@@ -83,7 +82,7 @@ def _constants(assembly: Assembly, known: Sequence[Noise]) -> Array:
     constants = assembly.transcription.constants.copy()
     for size in assembly.noise:
         # A size that several joints shared may have been told apart.
-        for name, place in zip(names_of_places(size), size.places, strict=True):
+        for name, place in size.symbols:
             constants[place] = by_name[size.kind, name] or least(size)
     return constants
 

@@ -225,12 +225,6 @@ def _stiff(search: Search) -> Stiff:
     return Stiff(search.problem.with_numbers(search.numbers(logs)), sizes)
 
 
-def names_of_places(size: NoiseSize) -> list[str]:
-    """Name of each symbol of a noise standard deviation; a free body has one name for three."""
-    each = len(size.places) // len(size.names)
-    return [name for name in size.names for _ in range(each)] if each > 1 else list(size.names)
-
-
 def rated(assembly: Assembly) -> tuple[NoiseSize, ...]:
     """Noise whose given values are those of its symbols: random impulses of a step."""
     root = math.sqrt(assembly.problem.step)

@@ -125,7 +125,7 @@ def _experiment(
         name: float(constants[place])
         for size in assembly.noise
         if size.kind == "disturbance"
-        for name, place in zip(size.names, size.places, strict=False)
+        for name, place in size.symbols
     }
     # Delays and offsets are not sought in sensors whose noise is correlated or uneven: their columns would be others.
     known_noise = zip(channels, assembly.sigmas.tolist(), strict=True)

@@ -50,6 +50,8 @@ class NoiseSize:
     sample."""
     marginalized: bool = False
     """True if the data barely determine it, and standard errors are averaged over it."""
+    labels: tuple[str, ...] = ()
+    """Name of each of its symbols, where a free body has three; empty: of each name one."""
 
     @property
     def of_motion(self) -> bool:
@@ -64,11 +66,13 @@ class NoiseSize:
     @property
     def singles(self) -> tuple[NoiseSize, ...]:
         """Separate standard deviations, one for each name."""
-        each = len(self.places) // len(self.names)
-        return tuple(
-            replace(self, names=(name,), places=self.places[i * each : (i + 1) * each])
-            for i, name in enumerate(self.names)
-        )
+        own = {name: tuple(place for label, place in self.symbols if label == name) for name in self.names}
+        return tuple(replace(self, names=(n,), places=of, labels=(n,) * len(of)) for n, of in own.items())
+
+    @property
+    def symbols(self) -> tuple[tuple[str, int], ...]:
+        """Name and place of each of its symbols."""
+        return tuple(zip(self.labels or self.names, self.places, strict=True))
 
 
 def told_apart(sizes: Sequence[NoiseSize], which: Sequence[bool]) -> tuple[NoiseSize, ...]:

@@ -148,8 +148,7 @@ class Search(Trials):
     @property
     def logs(self) -> Array:
         """Present log-sigmas of the search."""
-        more = self.beyond[0][len(self.problem.names) :]
-        return self.best.logs + more if len(more) else self.best.logs
+        return self.best.logs + more if len(more := self.beyond[0][len(self.problem.names) :]) else self.best.logs
 
     @property
     def value(self) -> float:
@@ -241,8 +240,7 @@ class Search(Trials):
             step, promised = self._step(here.matrix + correction, settled)
             if step is None:
                 return self._end(promised, settled)
-            near = promised < _NEAR
-            correction = learnt(correction, step, here, self.best) if near else np.zeros_like(correction)
+            correction = learnt(correction, step, here, self.best) if promised < _NEAR else np.zeros_like(correction)
         if self._far is not None:
             self._end_far()
         return Status.MAX_ITERATIONS, f"max_iterations = {self.max_iterations}"
@@ -344,7 +342,7 @@ class Search(Trials):
         """Take a last step of such a small predicted gain that nothing is linearized after it, unless squares rise."""
         problem, there = self.problem.with_numbers(self.numbers(self.best.logs)), self._ahead(step)[0]
         with np.errstate(over="ignore", invalid="ignore"):  # along what is almost flat here it may lead anywhere
-            if sum(problem.costs(problem.residuals(there)).values()) < self.best.states.cost + 1:
+            if sum(problem.costs(problem.residuals(there)).values()) < self._most(step, 0.0) + 1:
                 self.beyond = step, promised
 
     @property
@@ -359,15 +357,17 @@ class Search(Trials):
         down, up = np.where(fixed, 0.0, least), np.where(fixed, 0.0, _LONGEST)
         return np.append(self.problem.lower - theta, down), np.append(self.problem.upper - theta, up)
 
+    def _most(self, step: Array, beside: float) -> float:
+        """Squares after a step that the other terms of −2 log L, logarithms of standard deviations, may make up for."""
+        changes = np.abs(step[len(self.problem.names) :])
+        return self.best.states.cost + 2 * self.problem.rows * (beside + float(np.max(changes, initial=0.0)))
+
     def _moved(self, step: Array, gap: float = np.inf) -> Trial | None:
         """The trial a step leads to; None if its states are not found."""
         with np.errstate(over="ignore", invalid="ignore"):  # a step may lead anywhere
             self.ahead, logs = self._ahead(step)
-            # The other terms of −2 log L are sums of logarithms over the rows: no more squares can be made up for.
-            change = 1 + float(np.max(np.abs(logs - self.best.logs), initial=0.0))
-            most = self.best.states.cost + 2 * self.problem.rows * change
             try:
-                trial = self.trial(self.ahead, logs, most, gap)
+                trial = self.trial(self.ahead, logs, self._most(step, 1.0), gap)
             except (NotPositiveDefiniteError, np.linalg.LinAlgError):
                 return None
         return trial if np.isfinite(trial.value) else None

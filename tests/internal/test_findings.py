@@ -18,7 +18,8 @@ from spookid.results.findings import KINDS, ranked
 SOURCE = Path(spookid.__file__).parent
 PAGE = (SOURCE.parent / "docs" / "howto" / "troubleshooting.md").read_text(encoding="utf-8")
 ADVICE = re.compile(
-    r"\?|(\bspookid \w+`)|\b([Tt]ake|[Aa]dd|[Gg]ive|[Ff]it|[Ll]eave|[Cc]orrect|[Mm]easure|[Rr]aise|[Tt]rust|[Dd]eclare)\b"
+    r"\?|(\bspookid \w+`)|\b[Aa]dd\b"
+    r"|\b([Tt]ake|[Gg]ive|[Ff]it|[Ll]eave|[Cc]orrect|[Mm]easure|[Rr]aise|[Tt]rust|[Dd]eclare)\b"
     r"|\b([Uu]se|[Tt]ry|[Ll]ook|[Bb]egin|[Ss]imulate|[Mm]ultiply|[Cc]onvert|[Ss]hift|[Ss]olve|[Rr]ecord|helps?)\b"
     r"|There is nothing to do|until the model has it|\bmay be a parameter\b"
 )
