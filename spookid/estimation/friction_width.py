@@ -75,7 +75,8 @@ def with_estimated_widths(work: Work, first: Fit) -> Fit:
         return first.with_(times=free.result.times, clocks=free.result.clocks)
     found = {one.label: w * math.exp(free.values[log.name]) for (one, w), log in zip(begun.items(), logs, strict=True)}
     held = problem.with_(friction_width=found)
-    last = work.run(held, Start(free.result, roughly=first.likelihood.carry is not None), free)
+    near = free if problem.is_hard else first  # states of deterministic dynamics belong to the estimates at that width
+    last = work.run(held, Start(near.result, roughly=first.likelihood.carry is not None), free)
     if last.outcome.status is Status.CONVERGED:
         work.problem, work.finer = held, free.result if problem.corrects else None
         work.remarks.append(partial(_with_widths, free, found, [p.name for p in logs], first.clock))
