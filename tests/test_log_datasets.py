@@ -72,7 +72,7 @@ def test_a_record_in_each_line(tmp_path: Path) -> None:
         ("", "is no JSON file or is damaged"),
         ('{"t": [0, 1], "q": [0', "is no JSON file or is damaged"),
         ("[" * 100_000, "is no JSON file or is damaged"),
-        ('{"time": [0, 1], "q": [0, 1]}', "has no array 't' of times; it has 'time', 'q': name one with time="),
+        ('{"clock": [0, 1], "q": [0, 1]}', "has no array 't' of times; it has 'clock', 'q': name one with time="),
         ('{"t": ["a", "b"], "q": [0, 1]}', "array 't' of times holds no numbers"),
         ('[{"t": 0, "q": 1}, {"t": 1, "q": Infinity}]', "'q' is infinite"),
         ("5", "has no array 't' of times"),
