@@ -91,8 +91,8 @@ def oriented(
     return recording
 
 
-_WIDTH = 0.01
-"""Of what turns from one sign to the other with a rate [rad/s or m/s]."""
+WIDTH_AT_REST = 0.01
+"""Default friction width where no motion is known [rad/s or m/s]."""
 
 
 def reckoned(
@@ -160,7 +160,7 @@ def lacking(model: Model, values: Values) -> ca.Function:
     for i, number in enumerate(joints.places[: len(rows)]):
         freedom = model.freedoms[number]
         inputs = {signal: ca.SX(0) for signal in model.signals_of(freedom.joint)}
-        width = ca.SX([_WIDTH] * len(freedom.joint.coordinates))
+        width = ca.SX([WIDTH_AT_REST] * len(freedom.joint.coordinates))
         effort = model.effort(freedom.joint, state.angle(freedom.joint), state.rate(freedom.joint), inputs, width)
         rows[number] = net[i] - effort[freedom.index]
     parameters = parameters_in(rows, "the model", ignore=symbols)

@@ -29,12 +29,13 @@ from spookid.kernels.arrays import ROUNDING, Array, contiguous
 from spookid.mechanics.joint_coordinates import JointCoordinates, Projection, disturbance_units
 from spookid.mechanics.model import Model
 from spookid.parameter import stacked
-from spookid.results.findings import OFF, Finding
+from spookid.results.findings import Finding
 from spookid.results.result import Noise
 from spookid.results.trajectory import Trajectory, rms, rms_of_samples
 from spookid.results.values import Disturbance
 from spookid.results.wording import is_seen
 from spookid.statistics.condensing import Condensed
+from spookid.statistics.whiteness import OFF
 from spookid.tables.table import quantity
 from spookid.transcription.factor import measured_noise
 from spookid.transcription.transcription import Point

@@ -24,6 +24,7 @@ from spookid.data.sampling import Grid, grid, smoothed
 from spookid.errors import ProblemError
 from spookid.estimation.fit import Fit
 from spookid.estimation.fitting import Start
+from spookid.estimation.step_errors import SHORTEST
 from spookid.estimation.suspects import leading
 from spookid.estimation.work import Work, as_begun
 from spookid.kernels.arrays import Array, contiguous
@@ -35,9 +36,6 @@ from spookid.solvers.status import Status
 from spookid.stepping.impulses import Settings
 from spookid.stepping.simulation import NewtonStepper, StepFailedError, march
 from spookid.tables.table import number
-
-_STEPS = 20
-"""Steps of a part at the least; shorter ones lie in a gap."""
 
 Span = tuple[float, float]
 
@@ -88,11 +86,11 @@ def _gaps(
     """Times without a sample that are so many spacings long, and a quarter of the motion's typical period: samples
     around a shorter one show the way."""
     known = recording.t[np.isfinite(recording.signal(signal))]
-    if len(known) < _STEPS:
+    if len(known) < SHORTEST:
         return []
     edges = np.concatenate([recording.t[:1], known, recording.t[-1:]])
     apart, usual = np.diff(edges), float(np.median(np.diff(known)))
-    longest = max(spacings * usual, _STEPS * problem.step / 2)
+    longest = max(spacings * usual, SHORTEST * problem.step / 2)
     if not np.any(apart > longest):
         return []
     steps = grid(recording, problem.step)
@@ -125,7 +123,7 @@ def _pieces(problem: Problem, place: int, spans: dict[int, list[Span]]) -> list[
     near = problem.step * 1e-6
     found = []
     for low, high in zip(begins, ends, strict=True):
-        if high - low >= _STEPS * problem.step:
+        if high - low >= SHORTEST * problem.step:
             try:
                 part = recording.between(float(low), float(high) + near)
             except ProblemError:

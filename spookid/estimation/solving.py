@@ -24,7 +24,7 @@ from spookid.estimation.physical import base_quantities, joint_quantities, negat
 from spookid.estimation.plan import STAGES, Plan, through
 from spookid.estimation.plan import answered as ended
 from spookid.estimation.questions import asking
-from spookid.estimation.saturation import unsaturated
+from spookid.estimation.suspects import unsaturated
 from spookid.estimation.work import Solver, Work, holds_pairs
 from spookid.results.findings import Finding, ranked
 from spookid.results.lazy import Clock, Lazy

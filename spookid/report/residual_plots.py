@@ -16,15 +16,12 @@ from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 from spookid.report import plots
 from spookid.report.interactive import Panel, band, curve, figure
-from spookid.report.pictures import BLUE, COLOURS, DARK, GREY
+from spookid.report.pictures import BLUE, COLOURS, DARK, GREY, MOST_PANELS
 from spookid.results.folders import Tree
 from spookid.results.result import Solution
 from spookid.results.trajectory import Trajectory, misfit
 from spookid.results.wording import is_seen
 from spookid.tables.table import HALF_WIDTH, labelled
-
-MOST_SIGNALS = 6
-"""Those that are drawn."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +37,7 @@ class _Points:
 def residuals(solution: Solution) -> list[Tree]:
     """Four figures for each of the first signals with residuals, with means over bins of all recordings."""
     trajectories, found = solution.trajectories, list[Tree]()
-    signals = trajectories[0].signals[:MOST_SIGNALS] if trajectories else ()
+    signals = trajectories[0].signals[:MOST_PANELS] if trajectories else ()
     for i, signal in enumerate(signals):
         points = [_points(t, i) for t in trajectories]
         if not any(p.residual.size for p in points):

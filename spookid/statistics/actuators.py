@@ -13,8 +13,6 @@ import numpy as np
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
 
-_LAGS = (3, 10, 30)
-"""Time constants of a first-order lag, in steps."""
 DELAY, LAG = "a delay?", "a first-order lag"
 """In words of causes: the first is listed if both say the same."""
 _LARGE = 0.8
@@ -47,7 +45,7 @@ def causes_of_input(signal: str, driven: str, inputs: Sequence[Array], step: flo
     largest = max(float(np.max(np.abs(one), initial=0.0)) for one in inputs)
     if not any(np.ptp(one) for one in inputs):
         return
-    for steps in _LAGS:
+    for steps in (3, 10, 30):
         tau = steps * step
         lagging = tuple((_lagged(one, steps) - one) / tau for one in inputs)
         yield Cause(f"{acts} with {LAG} of about {{}}: the drive, its filter?", "s", lagging, (0.0, 2 * tau))

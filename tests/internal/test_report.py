@@ -23,7 +23,7 @@ from solutions import awkward, estimated, pendulum_problem, solution
 from spookid import Finding, ProblemError, Solution, Status, load
 from spookid.__main__ import main
 from spookid.assembly.outlining import mechanism
-from spookid.report import interactive, residual_plots, skeleton
+from spookid.report import interactive, pictures, residual_plots, skeleton
 from spookid.report import page as report
 from spookid.results.values import Mechanism
 
@@ -236,7 +236,7 @@ def test_several_results_share_a_page() -> None:
 
 
 def test_of_many_recordings_the_first_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "_MOST_FITS", 1)
+    monkeypatch.setattr(pictures, "MOST_PANELS", 1)
     parsed = page(solution(2))
     assert "Measured and estimated signals of release 0" in parsed.values("div", "aria-label")
     assert "Measured and estimated signals of release 1" not in parsed.values("div", "aria-label")
@@ -294,7 +294,7 @@ def test_of_many_signals_the_first_are_drawn() -> None:
     columns = {name: np.tile(getattr(t, name), 8) for name in ("observed", "samples", "predicted")}
     wide = replace(t, **columns, **many)
     found = residual_plots.residuals(replace(s, trajectories=(wide,)))
-    assert len(found) == 4 * residual_plots.MOST_SIGNALS
+    assert len(found) == 4 * pictures.MOST_PANELS
     assert found[0]["figure"]["layout"]["yaxis"]["title"]["text"] == "residual of a [mm]"
 
 
