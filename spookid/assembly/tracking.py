@@ -30,7 +30,7 @@ from spookid.data.channels import Channel, all_predicted, apart, signed
 from spookid.data.state import State
 from spookid.kernels.arrays import Array, Mask, contiguous
 from spookid.kernels.kernel import Kernel
-from spookid.kernels.precision import EQUAL, MET, NEWTON
+from spookid.kernels.precision import EQUAL, HALVINGS, MET, NEWTON
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.manifold import Manifold, jacobian
@@ -41,8 +41,8 @@ from spookid.solvers.quadratic_program import DECREASE
 
 _PULL = 1e-3
 """Weight of the pull, per rad, m or magnitude of a Parameter, against errors as shares of what a sensor shows."""
-_ITERATIONS, _TRIALS, _HALVINGS = 30, 4, 8
-"""At the most: of a fit, of one from an angle that is tried, of a step."""
+_TRIALS = 4
+"""Steps from an angle that is tried, at the most."""
 _SHARE_LEFT = 1e-6
 """Share of the cost that a step takes at the end."""
 TURNS = 8
@@ -122,14 +122,14 @@ class KinematicFit:
                 trial = self._descended(point, _TRIALS)
                 if self._cost(trial) < least:
                     best, least = trial, self._cost(trial)
-        return self._descended(best, _ITERATIONS).hidden
+        return self._descended(best, NEWTON).hidden
 
     def _descended(self, point: _Point, most: int) -> _Point:
         """After so many steps of Gauss and Newton, or fewer."""
         cost = self._cost(point)
         for _ in range(most):
             step, change = self._step(point)
-            for halving in range(_HALVINGS):
+            for halving in range(HALVINGS):
                 share = 0.5**halving
                 theta = np.clip(point.theta + share * change, self._lower, self._upper)
                 trial = replace(point, hidden=point.hidden + share * step, theta=theta)

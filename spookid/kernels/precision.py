@@ -22,6 +22,8 @@ MET = 1e-6
 """Constraints are met if they are off by no more, in their own units or as a share of their terms."""
 NEWTON = 60
 """Steps after which Newton's method does not converge."""
+HALVINGS = 12
+"""Of a step: what does not lessen anything when it is so short never does."""
 AT_STEP = 1e-6
 """Share of a time step up to which a time counts as that of a step: timestamps are rounded."""
 STEPS_OF_A_CALL = 65536

@@ -20,11 +20,6 @@ from spookid.results.trajectory import FRAMES_PER_SECOND, LONGEST, Trajectory, m
 from spookid.results.values import Mechanism, Vector
 from spookid.tables.table import counted, number
 
-_ARM = 0.15
-"""Length of the axes of a body that nothing holds, as a share of the extent of the motion."""
-_SLIM = 0.35
-"""Least share that a side of the scene has of the longest one."""
-
 
 @dataclass(frozen=True, eq=False)
 class Marker:
@@ -124,11 +119,13 @@ def omitted(solution: Solution) -> str:
 def scene(film: Film) -> Tree:
     """Animation with a time slider and a play button, as a block of the page."""
     poses = [skeleton.poses_of(film.parts, film.trajectory.q[step]) for step in film.frames]
-    arm = _ARM * (float(max(np.ptp(np.concatenate([_centres(film, one) for one in poses]), axis=0))) or 1.0)
+    # Axes of a body that nothing holds are this share of the extent of the motion.
+    arm = 0.15 * (float(max(np.ptp(np.concatenate([_centres(film, one) for one in poses]), axis=0))) or 1.0)
     places = [list(_places(film, k, one, arm)) for k, one in enumerate(poses)]
     every = np.concatenate([place for frame in places for place in frame])
     low, high = np.nanmin(every, axis=0), np.nanmax(every, axis=0)
-    sides = 1.12 * np.maximum(high - low, _SLIM * (float(np.max(high - low)) or 1.0))
+    # With air around what moves, and no side much shorter than the longest one.
+    sides = 1.12 * np.maximum(high - low, 0.35 * (float(np.max(high - low)) or 1.0))
     middle = (low + high) / 2
     digits = 4 - math.floor(math.log10(float(np.max(sides))))
     frames = [[_coordinates(place, digits) for place in frame] for frame in places]

@@ -22,7 +22,7 @@ from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.estimation.grouping import unknown
 from spookid.kernels.arrays import Array
-from spookid.kernels.precision import DEPENDENT, EQUAL
+from spookid.kernels.precision import DEPENDENT, EQUAL, NEWTON
 from spookid.mechanics.contacts import Impact
 from spookid.mechanics.holding import Touch
 from spookid.mechanics.joint_coordinates import JointCoordinates
@@ -33,8 +33,8 @@ from spookid.parameter import parameters_in, stacked, substitute
 from spookid.studies.regression_rows import check_shown
 from spookid.studies.simulation_start import Initial, starting_state
 
-_CORRECTIONS, _AHEAD, _LEAST = 8, 0.3, 5e-3
-"""Of Newton's method; how far coordinates go at a time [m or rad], and the least such share of the way from home."""
+_AHEAD, _LEAST = 0.3, 5e-3
+"""How far coordinates go at a time [m or rad], and the least such share of the way from home."""
 
 
 class Moving(NamedTuple):
@@ -294,7 +294,7 @@ class PlannedCoordinates:
 
     def _corrected(self, z: Array, y: Array) -> tuple[Array, tuple[Array, Array]] | None:
         """y where rows hold, by Newton's method from near, and their slopes; None if that fails."""
-        for _ in range(_CORRECTIONS):
+        for _ in range(NEWTON):
             g, *slopes = self._rows(z, y)
             if np.max(np.abs(g)) < EQUAL:
                 return y, (slopes[0], slopes[1])

@@ -7,8 +7,8 @@ from typing import Any
 
 from nicegui import ui
 
+from spookid.studio.choices import FRICTION, Choice, Choices
 from spookid.studio.parts import SMALL, Step, button, figure, findings, fold, on_change, on_enter, tagged
-from spookid.studio.writing import FRICTION, Choice, Choices
 
 _STATES = {"identified": "identified by the data", "weak": "weakly, or mostly by its prior", "not": "not identifiable"}
 _MOST = 5

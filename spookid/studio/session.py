@@ -17,8 +17,8 @@ from string import Template
 from typing import Any
 
 from spookid.errors import ProblemError
+from spookid.studio.choices import FRICTION, Choices, Column
 from spookid.studio.folder import Folder
-from spookid.studio.writing import FRICTION, Choices, Column
 
 Event = dict[str, Any]
 

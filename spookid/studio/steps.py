@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from nicegui import ui
 
+from spookid.studio.choices import ROLES
 from spookid.studio.folder import PROBLEMS, ROBOTS
 from spookid.studio.parts import SMALL, Drawing, Step, button, figure, fold, on_change, on_enter, player, tagged
 from spookid.studio.session import DIMENSIONS
-from spookid.studio.writing import ROLES
 
 
 class RobotStep(Step):

@@ -28,8 +28,8 @@ from spookid.studies.motor_efforts import inverse_dynamics
 from spookid.studies.nested_models import ladder
 from spookid.studies.simulating import simulate
 from spookid.studio import facts, writing
+from spookid.studio.choices import Choices
 from spookid.studio.folder import check_named
-from spookid.studio.writing import Choices
 
 Task: TypeAlias = dict[str, Any]
 Say: TypeAlias = Callable[[dict[str, Any]], None]
