@@ -23,7 +23,6 @@ from spookid.report import (
     interactive,
     motion,
     pictures,
-    residual_plots,
     study_page,
     summary,
 )
@@ -252,7 +251,7 @@ def _fits(solution: Solution) -> list[Block | Tree]:
 
 def _residuals(solution: Solution, tables: dict[str, list[Block]]) -> list[Block | Tree]:
     blocks: list[Block | Tree] = list(tables.get("residuals", []))
-    if figures := residual_plots.residuals(solution):
+    if figures := interactive.residuals(solution):
         count, most = len(solution.trajectories[0].signals), pictures.MOST_PANELS
         more = f" The first {most} of {count} signals." if count > most else ""
         blocks += [{"grid": figures}, _STRUCTURE + more]

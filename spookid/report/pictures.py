@@ -32,9 +32,9 @@ DPI = 110
 """Dots per inch."""
 WIDTH = 5.6
 """Of every figure of the report [in]; a phone shows it at two thirds of its size."""
-MOST_PANELS = 6
+MOST_PANELS = 8
 """Signals, coordinates or recordings that have a panel each; others are counted."""
-_MOST_LETTERS = 30
+_MOST_LETTERS = 40
 """Of a name or a formula."""
 MOST_ROWS = 30
 """Of a figure that has one a parameter: more are never read, and every one takes as long as a figure."""
