@@ -19,9 +19,9 @@ from spookid.mechanics.model import Model
 from spookid.parameter import is_zero, substitute
 from spookid.records import dataclass
 from spookid.solvers.rows import Columns, LinearizedFactor
+from spookid.statistics.alternatives import Alternative
 from spookid.statistics.condensing import Condensed, products
 from spookid.statistics.likelihood import States
-from spookid.statistics.score_tests import Alternative
 from spookid.statistics.whiteness import MISSING
 from spookid.transcription.factor import Factor
 from spookid.transcription.transcription import Point
