@@ -124,4 +124,9 @@ def _arm_problem(sizes: ArmSizes) -> Problem:
     return Problem("arm", model, observations=sensors, step=STEP)
 
 
-CASES: tuple[Callable[[], Case], ...] = (dry_pendulum, furuta, fourbar, arm)
+CASES: Mapping[str, Callable[[], Case]] = {
+    "pendulum with dry friction": dry_pendulum,
+    "Furuta pendulum": furuta,
+    "four-bar": fourbar,
+    "arm with three joints": arm,
+}
