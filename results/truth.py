@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import tempfile
+import textwrap
 import time
 import zlib
 from collections import Counter
@@ -86,12 +87,20 @@ def fitted(problem: Problem, truth: Mapping[str, float]) -> Draw:
     try:
         solution = problem.solve()
     except ProblemError as error:
-        return {"status": f"refused: {error}", "z": {}, "warned": [], "chosen": False, "correlated": False}
+        return {
+            "status": f"refused: {error}",
+            "z": {},
+            "unknown": 0,
+            "warned": [],
+            "chosen": False,
+            "correlated": False,
+        }
     z = {n: (solution[n].estimate - value) / solution[n].std_err for n, value in truth.items() if solution[n].std_err}
-    choice = solution.choice
+    choice, known = solution.choice, {name: float(one) for name, one in z.items() if np.isfinite(one)}
     return {
         "status": solution.status.value,
-        "z": {name: float(one) for name, one in z.items() if np.isfinite(one)},
+        "z": known,
+        "unknown": len(truth) - len(known),
         "warned": warnings(solution),
         "chosen": bool(choice and choice.is_hard),
         "correlated": bool(choice and choice.correlation_times),
@@ -114,16 +123,26 @@ def page(draws: Sequence[Draw]) -> Iterator[str]:
     seeds = min(Counter(d["row"] for d in draws if d["part"] != "measured").values(), default=0)
     yield "# Accuracy of estimates and standard errors"
     yield ""
-    yield f"The command `python results/truth.py` writes this page, from at least {seeds} seeds of each row. All fits"
-    yield "have all defaults. The data of crane, arm, drive, ball, vehicle, five-bar and of the mechanisms in continuous"
-    yield "time are from integrators that share no code with spookid. Rows have different seeds."
-    yield ""
-    right = of(draws, "forced", "free")
-    yield from _models(right)
+    yield from paragraph(
+        "The command `python results/truth.py` fits synthetic data and measured devices with all defaults, and writes",
+        f"this page. Each row has {seeds} seeds or more, which differ from those of other rows. All motions are from",
+        "integrators that share no code with spookid.",
+    )
+    yield from _models(of(draws, "forced", "free"))
     yield from _flawed(of(draws, "flawed"))
     yield from _power(of(draws, "power"))
     yield from _watch(of(draws, "watch"))
+    yield "## Measured devices"
+    yield ""
+    yield from paragraph(*truth_measured.INTRODUCTION)
     yield from truth_measured.tables({MEASURED[d["row"]]: d for d in of(draws, "measured")})
+
+
+def paragraph(*parts: str) -> Iterator[str]:
+    """Lines of a paragraph, none of which begins with a percent sign."""
+    text = " ".join(parts).replace(" %", "\u00a0%")
+    yield from (line.replace("\u00a0", " ") for line in textwrap.wrap(text, 120, break_on_hyphens=False))
+    yield ""
 
 
 def of(draws: Sequence[Draw], *parts: str) -> list[Draw]:
@@ -131,44 +150,50 @@ def of(draws: Sequence[Draw], *parts: str) -> list[Draw]:
     return [draw for draw in draws if draw["part"] in parts]
 
 
-HEAD = "synthetic data | fits | intervals with the true value | rms of z | warned | deterministic | correlated | CPU [s]"
+HEAD = (
+    "synthetic data | fits | intervals with the true value | rms of z | warned | deterministic | correlated | CPU [s]"
+)
 
 
 def _models(draws: list[Draw]) -> Iterator[str]:
     yield "## Correct models"
     yield ""
-    yield "The table shows the share of 95 % intervals that contain the true value, and the root mean square of z, error"
-    yield "over standard error. It also shows the shares of fits with a warning, with deterministic dynamics and with"
-    yield "correlated sensor noise, and the median CPU time of a fit. The models are correct: a warning is a false"
-    yield "alarm."
-    yield ""
+    yield from paragraph(
+        "The column z is the root mean square of error over standard error. The next columns show the fits with a",
+        "warning, with deterministic dynamics and with correlated sensor noise, and the median CPU time of a fit. The",
+        "models are correct, so that a warning is a false alarm.",
+    )
     yield from _heading(HEAD)
-    for part, name in (("forced", "all with a random force"), ("free", "all without a random force")):
+    for part, name in (("forced", "all with a random force"), ("free", "all without")):
         own = of(draws, part)
         for kind in NAMES[part]:
             yield from _row(kind, [draw for draw in own if draw["row"] == kind])
         yield from _row(name, own)
     yield from _row("all", draws)
     yield ""
-    forced = of(draws, "forced")
+    forced, far = of(draws, "forced"), [draw for draw in draws if "best" in draw]
     chosen = [draw for draw in forced if draw["chosen"]]
     codes = Counter(code for draw in draws for code in draw["warned"])
-    yield f"With a random force, deterministic dynamics are the wrong choice. They were chosen in {len(chosen)} of"
-    yield f"{len(forced)} fits; in {sum(_misses(d) > 0 for d in chosen)} of these an interval misses the true value. The"
-    yield f"false alarms are: {_codes(codes) or 'none'}. {_converged(draws)}"
-    far = [draw for draw in draws if "best" in draw]
     near = sum(d["best"] - d["log_likelihood"] < 1 and max(map(abs, d["z"].values()), default=9) < 4 for d in far)
-    yield f"Of {len(far)} fits with initial values off by two, {near} end within 1 of the log-likelihood reached from the"
-    yield "true values, with all estimates within 4 standard errors."
-    yield ""
+    missing = sum(draw["unknown"] for draw in draws)
+    yield from paragraph(
+        f"With a random force, deterministic dynamics are the wrong choice. They were chosen in {len(chosen)} of",
+        f"{len(forced)} fits, and in {sum(_misses(d) > 0 for d in chosen)} of these an interval misses the true value.",
+        f"The false alarms are: {_codes(codes) or 'none'}. {_converged(draws)}",
+        f"Of {len(far)} fits with initial values off by two, {near} end within 1 of the log-likelihood reached from",
+        "the true values, with all estimates within 4 standard errors.",
+        f"{missing} estimates have no standard error: the data do not determine them, or they are at a bound.",
+    )
 
 
 def _flawed(draws: list[Draw]) -> Iterator[str]:
     yield "## Faults of the data"
     yield ""
-    yield "The models are correct, and the data have a fault that a warning should name. The torques below 1 Hz are not"
-    yield "white noise, as the fit assumes."
-    yield ""
+    yield from paragraph(
+        "Here the data have a fault that a warning should name, and the models are correct. Random torques below 1 Hz",
+        "are not white noise, as the fit assumes. The tones of the oscillator are interpolated with the correct hold;",
+        "the warning says by how much another hold would change the estimates.",
+    )
     yield from _heading(f"{HEAD} | warnings")
     for kind in FLAWED:
         own = [draw for draw in draws if draw["row"] == kind]
@@ -180,32 +205,33 @@ def _flawed(draws: list[Draw]) -> Iterator[str]:
 def _power(draws: list[Draw]) -> Iterator[str]:
     yield "## Faults of the model"
     yield ""
-    yield "Each row has one effect in the data that the model does not contain. The table counts the fits with an"
-    yield "estimate three standard errors or more from the true value, those of them with any warning, all fits with a"
-    yield "warning, and the fits in which a message names the fault."
-    yield ""
+    moved = [draw for draw in draws if draw["moved"] and FAULTS[POWER[draw["row"]][1]]]
+    found = sum(bool(draw["warned"]) for draw in moved)
+    yield from paragraph(
+        "The data of a row have one effect that the model does not contain. The table counts the fits with an estimate",
+        "three standard errors or more from the true value, those of them with a warning, all fits with a warning, and",
+        "the fits in which a message names the effect.",
+        f"Of {len(moved)} fits that an effect moves by three standard errors or more, {found} have a warning.",
+    )
     yield from _heading("mechanism: effect | fits | three errors off | of these warned | warned | named")
-    moved = [draw for draw in draws if draw["moved"] and "no fault" not in draw["row"]]
     for kind, (_, fault) in POWER.items():
         if own := [draw for draw in draws if draw["row"] == kind]:
             far = [draw for draw in own if draw["moved"]]
-            warned = (sum(bool(draw["warned"]) for draw in some) for some in (far, own))
+            warned = (f"{sum(bool(draw['warned']) for draw in some)}" for some in (far, own))
             named = f"{sum(draw['named'] for draw in own)}" if FAULTS[fault] else ""
-            yield f"| {kind} | {len(own)} | {len(far)} | {' | '.join(map(str, warned))} | {named} |"
-    yield ""
-    found = sum(bool(draw["warned"]) for draw in moved)
-    yield f"Of {len(moved)} fits whose estimates a fault moves by three standard errors or more, {found} have a warning."
+            yield f"| {kind} | {len(own)} | {len(far)} | {' | '.join(warned)} | {named} |"
     yield ""
 
 
 def _watch(draws: list[Draw]) -> Iterator[str]:
     yield "## Changes found by `watch`"
     yield ""
-    yield "The first 5 s of a log are fitted, the rest is read sample by sample. A change is found if its parameter is"
-    yield "named within 2 s, and its time is right within 1 s. The other logs have no change, so that a report is a"
-    yield "false alarm; there the last columns are those of the final estimates."
-    yield ""
-    yield from _heading("log | logs | reports | found | intervals with the true value | rms of z | CPU [s]")
+    yield from paragraph(
+        "The first 5 s of a log are fitted, and the rest is read sample by sample. A change is found if its parameter",
+        "is named within 2 s and its time is right within 1 s. The other logs have no change, so that a report is a",
+        "false alarm; the last columns are those of the final estimates.",
+    )
+    yield from _heading("log | logs | reports | found | in 95 % interval | z | CPU [s]")
     for kind in WATCHED:
         if own := [draw for draw in draws if draw["row"] == kind]:
             reports = sum(draw["changes"] for draw in own)
@@ -221,7 +247,9 @@ def _heading(head: str) -> Iterator[str]:
 
 def _row(name: str, own: list[Draw]) -> Iterator[str]:
     if own:
-        shares = (f"{100 * np.mean([bool(draw[key]) for draw in own]):.0f} %" for key in ("warned", "chosen", "correlated"))
+        shares = (
+            f"{100 * np.mean([bool(draw[key]) for draw in own]):.0f} %" for key in ("warned", "chosen", "correlated")
+        )
         yield f"| {name} | {len(own)} | {' | '.join([*_covered(own), *shares, _seconds(own)])} |"
 
 

@@ -1,16 +1,16 @@
-"""Driven mechanisms for `truth.py`, by Lagrange's equations and Runge–Kutta steps that share nothing with spookid.
+"""Driven mechanisms for `truth.py`, by equations of motion that share nothing with spookid.
 
-Random torques are white and act at every fine step. Each function draws a recording and returns the problem that is to
+Each function draws a recording and returns the problem that is to
 find its parameters, and their true values. Initial values are off by a factor of about two, unless ``near``.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache, partial
 from typing import Any
 
 import casadi as ca
 import numpy as np
-from scipy.signal import lfilter
+from truth_motion import Array, lagrange, lasting_noise, run, tones
 
 from spookid import (
     GROUND,
@@ -34,77 +34,10 @@ from spookid import (
     planar,
 )
 
-Array = np.ndarray
 Posed = tuple[Problem, Mapping[str, float]]
 _DOWN = {"x": (0, 1, 0), "y": (0, 0, -1)}
 NEAR = 0.25
 """Share of the way from the true values to the distant initial values at which the near ones are."""
-
-
-def lagrange(
-    kinetic: Callable[..., Any],
-    potential: Callable[..., Any],
-    forces: Callable[..., Any],
-    n: int,
-    inputs: int,
-    kicks: int | None = None,
-) -> ca.Function:
-    """Time derivative of (q, q̇) by inputs and random forces, from T(q, q̇), V(q) and Q(q, q̇, u, w)."""
-    q, v, u, w = (ca.SX.sym(s, size) for s, size in zip("qvuw", (n, n, inputs, kicks or n), strict=True))
-    T = kinetic(q, v)
-    p = ca.gradient(T, v)
-    rest = ca.gradient(T, q) - ca.gradient(potential(q), q) - ca.jacobian(p, q) @ v + forces(q, v, u, w)
-    return ca.Function("rates", [ca.vertcat(q, v), u, w], [ca.vertcat(v, ca.solve(ca.jacobian(p, v), rest))])
-
-
-def run(
-    rates: ca.Function,
-    start: Sequence[float],
-    control: Callable[[int, Array], Array],
-    density: Sequence[float],
-    sigma: Sequence[float],
-    rng: np.random.Generator,
-    times: tuple[int, float, int],
-    hidden: Array | None = None,
-) -> tuple[Array, Array, Array]:
-    """Measured coordinates, inputs and states at all samples.
-
-    Args:
-        control: inputs, held until the next sample, by its number and the measured coordinates.
-        density: of the random forces [N m/√Hz].
-        sigma: of the noise of the first coordinates.
-        times: number of samples, interval [s], and fine steps of each.
-        hidden: inputs that are not recorded, (samples, inputs).
-    """
-    count, dt, fine = times
-    x, u, w = (ca.SX.sym(s, rates.size1_in(i)) for i, s in enumerate("xuw"))
-    h, a = dt / fine, rates(x, u, w)
-    b = rates(x + h / 2 * a, u, w)
-    c = rates(x + h / 2 * b, u, w)
-    step = ca.Function("step", [x, u, w], [x + h / 6 * (a + 2 * b + 2 * c + rates(x + h * c, u, w))])
-    steps, n, m = step.mapaccum(fine), len(sigma), rates.size1_in(1)
-    state, kicks = np.array(start, dtype=float), rng.normal(size=(count, len(density), fine))
-    kicks *= np.array(density)[:, None] / np.sqrt(h)
-    shown, inputs, states = np.empty((count, n)), np.empty((count, m)), np.empty((count, len(start)))
-    for k in range(count):
-        states[k], shown[k] = state, state[:n] + np.array(sigma) * rng.normal(size=n)
-        inputs[k] = control(k, shown[k])
-        acts = inputs[k] if hidden is None else inputs[k] + hidden[k]
-        state = steps(state, np.tile(acts, (fine, 1)).T, kicks[k]).full()[:, -1]
-    return shown, inputs, states
-
-
-def tones(rng: np.random.Generator, t: Array, frequencies: Sequence[float], size: float) -> Array:
-    """Sines of random phases, with this root mean square."""
-    f, phases = np.array(frequencies)[:, None], rng.uniform(0, 2 * np.pi, (len(frequencies), 1))
-    return np.asarray(size * np.sin(2 * np.pi * f * t + phases).sum(axis=0) / np.sqrt(len(f) / 2))
-
-
-def _lasting(rng: np.random.Generator, count: int, sizes: Sequence[float], kept: float) -> Array:
-    """Noise of which this share lasts from sample to sample, (count, sizes)."""
-    white = np.sqrt(1 - kept**2) * rng.normal(size=(count, len(sizes)))
-    first = kept * rng.normal(size=(1, len(sizes)))
-    return np.asarray(lfilter([1], [1, -kept], white, axis=0, zi=first)[0] * np.array(sizes))
 
 
 def _parameters(truth: Mapping[str, float], far: Mapping[str, float], near: bool = False) -> dict[str, Parameter]:
@@ -166,17 +99,20 @@ def arm(
     torque[:, 0] = tones(rng, held, (0.3, 0.7, 1.1, 1.9, 2.7), 0.78)
     torque[:, 1] = tones(rng, held, (0.4, 0.9, 1.7, 2.3, 3.1), 0.21)
     torque[:, 2] = 1 + drift * (t / t[-1] - 0.5)
-    hidden = _lasting(rng, len(t), (0.06, 0.03, 0), np.exp(-dt * 2 * np.pi * gust)) if gust else None
+    hidden = lasting_noise(rng, len(t), (0.06, 0.03, 0), np.exp(-dt * 2 * np.pi * gust)) if gust else None
     density, start = (0.0, 0.0) if gust else (0.004, 0.002), (0.3, -0.2, 0, 0)
     white = 0 if lasting else sigma
     q, *_ = run(_arm_rates(), start, lambda k, _: torque[k], density, (white, white), rng, (len(t), dt, 8), hidden)
     if lasting:
-        q = q + _lasting(rng, len(t), (sigma, sigma), np.exp(-dt / lasting))
+        q = q + lasting_noise(rng, len(t), (sigma, sigma), np.exp(-dt / lasting))
     q = np.where(rng.random(q.shape) < wild, q + 0.1 * rng.standard_t(2, q.shape), q)
     end = np.quantile(np.abs(q[:, 0]), cut)
     signals = {"q1": np.clip(q[:, 0], -end, end), "q2": q[:, 1], "u1": torque[:, 0], "u2": torque[:, 1]}
     p, more = _parameters(ARM, _ARM_FAR), 1 + RandomWalk("heat") if walk else 1
-    A, B = Body("A", mass=1.0, inertia=(1e-3, p["J1"], p["J1"])), Body("B", mass=p["m2"], inertia=(1e-3,) + (p["J2"],) * 2)
+    A, B = (
+        Body("A", mass=1.0, inertia=(1e-3, p["J1"], p["J1"])),
+        Body("B", mass=p["m2"], inertia=(1e-3,) + (p["J2"],) * 2),
+    )
     axes = {"x": (0, 1, 0), "y": (1, 0, 0)}
     dry = {"viscous": p["b1"] * more, "coulomb": p["c1"] * more}
     one = Hinge("j1", GROUND.frame(**_DOWN), A.frame(at=(-0.15, 0, 0), **axes), **dry)
@@ -199,7 +135,7 @@ class _Bearing(PointLoad):
     def __init__(self, frame: Any, b: Parameter) -> None:
         self.frames, self.signals, self._b = (frame,), (), b
 
-    def torques(self, at: Any, inputs: Any) -> list[Any]:  # noqa: ARG002
+    def torques(self, at: Any, inputs: Any) -> list[Any]:
         return [-self._b * at[0].omega[0] * at[0].x]
 
 
@@ -212,9 +148,7 @@ def _drive_rates(width: float) -> ca.Function:
         shaft = p["k"] * (q[0] - q[1]) + p["d"] * (v[0] - v[1])
         return ca.vertcat(u[0] + w[0] - dry - shaft, shaft - p["b_l"] * v[1] + w[1])
 
-    return lagrange(
-        lambda _, v: (p["J_m"] * v[0] ** 2 + p["J_l"] * v[1] ** 2) / 2, lambda q: 0 * q[0], forces, 2, 1
-    )
+    return lagrange(lambda _, v: (p["J_m"] * v[0] ** 2 + p["J_l"] * v[1] ** 2) / 2, lambda q: 0 * q[0], forces, 2, 1)
 
 
 def drive(seed: int, near: bool = False, width: float = 5e-3) -> Posed:
@@ -274,7 +208,10 @@ def beam(seed: int, near: bool = False) -> Posed:
     times, density, sigma = (len(t), dt, 20), (0.003, 0.0005), (0.001, 0.002)
     q, u, _ = run(_beam_rates(), (0, 0.05, 0, 0), control, density, sigma, rng, times)
     p = _parameters(BEAM, _BEAM_FAR, near)
-    wood, ball = Body("beam", mass=1.0, inertia=(p["J_beam"],) * 3), Body("ball", mass=_BALL, inertia=(p["J_ball"],) * 3)
+    wood, ball = (
+        Body("beam", mass=1.0, inertia=(p["J_beam"],) * 3),
+        Body("ball", mass=_BALL, inertia=(p["J_ball"],) * 3),
+    )
     hinge = Hinge("hinge", GROUND.frame(), wood.frame(), viscous=p["b_beam"])
     slot = PinInSlot("slot", wood.frame(at=(0, 0, _RADIUS)), ball.frame(), viscous=(p["b_roll"], 0), disturbance=None)
     rolls = Coupling("rolls", {(slot, 0): 1 / _RADIUS, (slot, 1): 1})
@@ -307,7 +244,7 @@ def _rover_rates() -> ca.Function:
 def rover(seed: int) -> Posed:
     """A vehicle with two driven wheels that roll, its mass ahead of the axle."""
     rng, dt = np.random.default_rng(seed), 1 / 200
-    t = dt * np.arange(1601)
+    t = dt * np.arange(1001)
     held = np.floor(100 * t + 1e-9) / 100
     tau = np.array([tones(rng, held, f, 0.35) for f in ((0.2, 0.5, 0.9, 1.7, 2.9), (0.25, 0.6, 1.1, 1.9, 3.1))]).T
     sigma, times = (0.004, 0.004, 0, 0.005, 0.005), (len(t), dt, 20)
@@ -398,11 +335,16 @@ def fivebar(seed: int) -> Posed:
     A, E = planar.Ground("A", (-0.1, 0)), planar.Ground("E", (0.1, 0))
     L, R = planar.Point("left", (-0.25, 0.2)), planar.Point("right", (0.25, 0.2))
     tool = planar.Point("tool", (0, 0.45), mass=p["m_tool"])
-    upper = [planar.Link(f"upper_{i}", *ends, mass=_UPPER, inertia=p[f"J_{i}"]) for i, ends in ((1, (A, L)), (2, (E, R)))]
+    upper = [
+        planar.Link(f"upper_{i}", *ends, mass=_UPPER, inertia=p[f"J_{i}"]) for i, ends in ((1, (A, L)), (2, (E, R)))
+    ]
     lower = [planar.Link(f"lower_{i}", point, tool, mass=_LOWER) for i, point in ((1, L), (2, R))]
     loads = [planar.Torque(link, f"u_{i}") for i, link in enumerate(upper, 1)]
-    loads += [planar.PinFriction(at, link, viscous=p[f"b_{i}"]) for i, (at, link) in enumerate(zip((A, E), upper), 1)]
-    loads += [planar.PinFriction(at, *two, coulomb=p["c_elbow"]) for at, *two in zip((L, R), lower, upper)]
+    loads += [
+        planar.PinFriction(at, link, viscous=p[f"b_{i}"])
+        for i, (at, link) in enumerate(zip((A, E), upper, strict=True), 1)
+    ]
+    loads += [planar.PinFriction(at, *two, coulomb=p["c_elbow"]) for at, *two in zip((L, R), lower, upper, strict=True)]
     loads.append(planar.PinFriction(tool, lower[1], lower[0], coulomb=p["c_tool"]))
     angles = [planar.AbsoluteAngle(f"theta_{i}", link) for i, link in enumerate(upper, 1)]
     mechanism = planar.Mechanism([upper[0], lower[0], upper[1], lower[1]], angles, loads, gravity=0)

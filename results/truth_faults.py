@@ -4,24 +4,23 @@ Each fit counts whether an estimate is three standard errors or more from its tr
 and whether a finding names the fault.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
 import numpy as np
 from scipy.signal import lfilter
+from truth_pendulums import EXTRA, SLOW, STEP, WIDTH, swung
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Recording, Solution, gravity
 
-SIGMA, STEP, DURATION = 1e-3, 0.01, 10.0
-"""Noise of every sensor [rad], time step and length of a recording [s]."""
+DURATION = 10.0
+"""Length of a recording [s]."""
 DISTURBANCES = (0.0, 1e-5, 1e-4, 1e-3)
 """Of every hinge, by turns [N m/√Hz]."""
 LATE, LAG, OFFSET, LONGER = 5e-3, 0.02, 0.02, 1.02
 """Delay of a sensor or motor [s], time constant of a motor [s], offset of a sensor [rad], and declared over true length
 of a link."""
-EXTRA, SLOW = 1.0, 1.5
-"""Stribeck's extra over Coulomb's friction and its rate [rad/s]."""
 FAULTS = {
     "no fault": "",
     "delay of a sensor": "a delay?",
@@ -43,21 +42,24 @@ class Mechanism:
     build: Callable[..., Problem]
     """With ``length=`` (of one link over the true one), ``dry=`` and ``stribeck=``."""
     truth: Mapping[str, float]
-    initial: Mapping[str, float]
-    sensor: str
-    """The one that lags or is off."""
+    start: Sequence[float]
+    """Initial angles [rad]."""
+    sensors: Sequence[str]
+    """Of which the last one lags or is off."""
 
     def posed(self, fault: str, seed: int) -> Problem:
         """The problem with a draw of the data of a fault."""
         run = _drawn(self.name, seed, fault if "motor" in fault or "Stribeck" in fault else "")
-        angle = run.signals[self.sensor]
+        angle = run.signal(self.sensors[-1])
         if fault == "delay of a sensor":
-            angle = np.interp(run.t - LATE, run.t, angle)
+            angle = np.interp(np.asarray(run.t) - LATE, np.asarray(run.t), angle)
         elif fault == "offset of a sensor":
             angle = angle + OFFSET
         length = LONGER if fault == "wrong length of a link" else 1.0
         problem = self.build(length=length, dry=fault != "missing Coulomb friction")
-        return problem.with_(recordings=[Recording(t=run.t, signals={**run.signals, self.sensor: angle}, name="log")])
+        return problem.with_(
+            recordings=[Recording(t=run.t, signals={**run.signals, self.sensors[-1]: angle}, name="log")]
+        )
 
     def judged(self, fault: str, solution: Solution) -> dict[str, bool]:
         """Whether an estimate is far off, and whether the fault is named."""
@@ -74,20 +76,18 @@ class Mechanism:
 @lru_cache(maxsize=8)
 def _drawn(mechanism: str, seed: int, fault: str) -> Recording:
     """A motion with its noise, and the input as it is recorded."""
-    one = next(m for m in MECHANISMS if m.name == mechanism)
-    t = np.arange(0.0, DURATION + 2 * STEP, STEP)
+    one, rng = next(m for m in MECHANISMS if m.name == mechanism), np.random.default_rng(seed)
+    t = STEP * np.arange(round(DURATION / STEP) + 1)
     waves = lambda t: np.sin(2 * t + 0.1 * seed) + np.sin(5.3 * t)  # noqa: E731
-    acts = waves(t - LATE * (fault == "delay of the motor"))
-    if fault == "lag of the motor":
+    acts = waves(t)
+    if fault == "delay of the motor":
+        acts = waves(t - LATE)
+    elif fault == "lag of the motor":
         share = -np.expm1(-STEP / LAG)
         acts = lfilter([share], [1, share - 1], acts, zi=[(1 - share) * acts[0]])[0]
-    problem = one.build(stribeck=fault == "missing Stribeck friction")
-    noise = {joint.name: DISTURBANCES[seed % len(DISTURBANCES)] for joint in problem.model.joints}
-    noise |= {sensor.signal: SIGMA for sensor in problem.observations}
-    drive = Recording(t=t, signals={"u": acts})
-    run = problem.simulate(one.truth, DURATION, one.initial, inputs=drive, noise=noise, seed=seed)
-    signals = {sensor.signal: run.signals[sensor.signal] for sensor in problem.observations}
-    return Recording(t=run.t, signals={**signals, "u": waves(run.t)}, name="log")
+    disturbance = DISTURBANCES[seed % len(DISTURBANCES)]
+    angles = swung(one.truth, one.start, acts, disturbance, rng, fault == "missing Stribeck friction")
+    return Recording(t=t, signals={**dict(zip(one.sensors, angles.T, strict=True)), "u": waves(t)}, name="log")
 
 
 @cache
@@ -100,7 +100,7 @@ def pendulum(length: float = 1.0, dry: bool = True, stribeck: bool = False) -> P
     extra = (EXTRA * c, SLOW**-2) if stribeck else None
     pin = Hinge("pin", *frames, viscous=b, coulomb=c if dry else 0, stribeck=extra)
     model = Model(bodies=[rod], joints=[pin], motors=[Motor(pin, signal="u", gain=K)], gravity=gravity(9.81))
-    return Problem("pendulum", model, observations=[HingeAngle(pin, "theta")], step=STEP, friction_width=0.05)
+    return Problem("pendulum", model, observations=[HingeAngle(pin, "theta")], step=STEP, friction_width=WIDTH)
 
 
 @cache
@@ -121,16 +121,16 @@ def furuta(length: float = 1.0, dry: bool = True, stribeck: bool = False) -> Pro
     elbow = Hinge("elbow", edge, at, viscous=b_2, coulomb=c_2 if dry else 0, stribeck=extra)
     model = Model([arm, rod], [shoulder, elbow], [Motor(shoulder, signal="u", gain=K)], gravity=gravity(9.82))
     sensors = [HingeAngle(shoulder, "theta1"), HingeAngle(elbow, "theta2")]
-    return Problem("furuta", model, observations=sensors, step=STEP, friction_width=0.05)
+    return Problem("furuta", model, observations=sensors, step=STEP, friction_width=WIDTH)
 
 
 MECHANISMS = (
-    Mechanism("driven pendulum", pendulum, {"J": 2e-3, "b": 2e-3, "c": 5e-3, "K": 0.05}, {"pin": 1.5}, "theta"),
+    Mechanism("driven pendulum", pendulum, {"J": 2e-3, "b": 2e-3, "c": 5e-3, "K": 0.05}, (1.5,), ("theta",)),
     Mechanism(
         "driven Furuta pendulum",
         furuta,
         {"J_A": 0.003, "J_B": 0.004, "b_1": 1e-3, "b_2": 1e-3, "c_1": 5e-3, "c_2": 5e-3, "K": 0.1},
-        {"elbow": 2.0},
-        "theta2",
+        (0.0, 2.0),
+        ("theta1", "theta2"),
     ),
 )

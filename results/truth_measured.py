@@ -13,7 +13,9 @@ RELEASES = tuple(
     (f"pendulum_free_swing.py::{name}_dry", estimator) for name in ("01", "02", "03") for estimator in ("noise", "auto")
 )
 """Recordings and estimators."""
-SWINGUPS = tuple(f"furuta_swingup.py::swingup_{rate}hz_{i}" for rate, n in ((500, 3), (250, 2)) for i in range(1, n + 1))
+SWINGUPS = tuple(
+    f"furuta_swingup.py::swingup_{rate}hz_{i}" for rate, n in ((500, 3), (250, 2)) for i in range(1, n + 1)
+)
 DRIVES = tuple(
     f"furuta_odrive.py::{name}" for name in ("pulses_torque_units", "sine_1V", "sine_4V", "step_2V", "step_5V")
 )
@@ -38,15 +40,16 @@ def _frequency(found: Solution) -> tuple[float, float]:
     return a, a * found["J"].std_err / (found["J"].estimate + arm)
 
 
+INTRODUCTION = (
+    "The first table has three releases of a pendulum: the squared frequency a = m g l/(J + m l²) with estimated",
+    "process noise and with the estimator of a default fit. By simulation, a is 119.55 to 120.27 1/s². The second",
+    "table has two driven Furuta pendulums. The spread is the root mean square difference of the recordings from",
+    "their weighted mean, over the standard errors; it is about 1 if recordings agree.",
+)
+
+
 def tables(draws: Mapping[tuple[str, str], Draw]) -> Iterator[str]:
-    """Lines on measured devices, of what has been fitted so far."""
-    yield "## Measured devices"
-    yield ""
-    yield "The first table has three releases of a pendulum: the squared frequency a = m g l/(J + m l²) with estimated"
-    yield "process noise and with the estimator of a default fit. By simulation, a is 119.55 to 120.27 1/s². The second"
-    yield "table has two driven Furuta pendulums. The spread is the root mean square difference of the recordings from"
-    yield "their weighted mean, over the standard errors. Estimates of recordings that agree have a spread of about 1."
-    yield ""
+    """Lines on what has been fitted so far."""
     yield "| release | estimated noise: a [1/s²] | default: a [1/s²] | default: b [N m s] | default: estimator |"
     yield "|---|---|---|---|---|"
     for (name, _), (_, auto) in zip(RELEASES[::2], RELEASES[1::2], strict=True):

@@ -16,7 +16,9 @@ from scipy.interpolate import CubicSpline
 from scipy.linalg import expm
 from scipy.spatial.transform import Rotation
 from truth_driven import Posed, arm, beam, drive, fivebar, rover
-from truth_twins import furuta, pendulum
+from truth_motion import run, tones
+from truth_pendulums import swung
+from truth_twins import Twin, furuta, pendulum
 
 from spookid import (
     GROUND,
@@ -36,7 +38,7 @@ from spookid import (
 )
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from tests import cranes  # noqa: E402
+from tests import cranes
 
 STEP, STIFFNESS = 0.01, 40.0
 CAR = {"m": 2.0, "b": 1.0}
@@ -119,19 +121,26 @@ def crane(seed: int, width: float, duration: float = 10.0, changes: float = np.i
     return cranes.crane(cranes.record(seed, duration, width, changes)), cranes.TRUTH
 
 
+@cache
+def _turning() -> ca.Function:
+    """Time derivative of the orientation (a quaternion) and angular velocity of a body by its torque."""
+    x, u, w = ca.SX.sym("x", 7), ca.SX.sym("u", 3), ca.SX.sym("w", 3)
+    scalar, vector, rate = x[0], x[1:4], x[4:]
+    turn = ca.vertcat(-ca.dot(vector, rate), scalar * rate + ca.cross(vector, rate)) / 2
+    rates = ca.solve(ca.DM(INERTIA), u + w - DAMPING * rate - ca.cross(rate, ca.DM(INERTIA) @ rate))
+    return ca.Function("rates", [x, u, w], [ca.vertcat(turn, rates)])
+
+
 def attitude(seed: int, torque: float, sigma: float = 2e-3) -> Posed:
     """A driven body in a ball joint with white random torques [N m/√Hz], and its orientation with noise [rad]."""
-    rng, dt, fine = np.random.default_rng(seed), 0.01, 20
-    t, phases = dt * np.arange(1001), rng.uniform(0, 2 * np.pi, (3, 4, 1))
-    u = 0.075 * np.sin(2 * np.pi * np.array([[0.2], [0.5], [0.9], [1.7]]) * t + phases).sum(axis=1)
-    at, rate, shown = Rotation.identity(), rng.normal(size=3), []
-    for k in range(len(t)):
-        shown.append((at * Rotation.from_rotvec(sigma * rng.normal(size=3))).as_quat(scalar_first=True))
-        given = u[:, k] + torque / np.sqrt(dt) * rng.normal(size=3)
-        for _ in range(fine):
-            half = rate + dt / fine / 2 * _acceleration(rate, given)
-            at, rate = at * Rotation.from_rotvec(dt / fine * half), rate + dt / fine * _acceleration(half, given)
-    signals = {f"q{i}": column for i, column in enumerate(np.array(shown).T)} | {f"u{i}": u[i] for i in range(3)}
+    rng, dt = np.random.default_rng(seed), 0.01
+    t = dt * np.arange(1001)
+    u = np.array([tones(rng, t, (0.2, 0.5, 0.9, 1.7), 0.106) for _ in range(3)])
+    start, times = (1, 0, 0, 0, *rng.normal(size=3)), (len(t), dt, 20)
+    *_, x = run(_turning(), start, lambda k, _: u[:, k], (torque,) * 3, (), rng, times)
+    turns = Rotation.from_quat(x[:, :4], scalar_first=True) * Rotation.from_rotvec(sigma * rng.normal(size=(len(t), 3)))
+    shown = turns.as_quat(scalar_first=True)
+    signals = {f"q{i}": column for i, column in enumerate(shown.T)} | {f"u{i}": u[i] for i in range(3)}
     names = ("J_xx", "J_yy", "J_zz", "J_xy", "J_xz", "J_yz")
     truth = {n: float(INERTIA["xyz".index(n[2]), "xyz".index(n[3])]) for n in names} | {"b": DAMPING}
     J = [Parameter(n, 0.03, lower=1e-5) if n[2] == n[3] else Parameter(n, 0.0) for n in names]
@@ -143,13 +152,17 @@ def attitude(seed: int, torque: float, sigma: float = 2e-3) -> Posed:
     return Problem("body", model, [Recording(t, signals, name="body")], [sensor], step=dt), truth
 
 
-def _acceleration(rate: np.ndarray, torque: np.ndarray) -> np.ndarray:
-    return np.linalg.solve(INERTIA, torque - DAMPING * rate - np.cross(rate, INERTIA @ rate))
-
-
-def _stepped(make: Callable[..., Any], disturbance: float, seed: int) -> Posed:
-    twin = make(step=0.01, stepper=Variational())
-    return twin.fit([twin.recording(disturbance, seed)]), twin.truth
+def swing(seed: int, disturbance: float, make: Callable[..., Twin] = pendulum) -> Posed:
+    """A pendulum with a random torque at every hinge [N m/√Hz], released, or driven if it has a motor."""
+    twin, rng = make(step=STEP, stepper=Variational()), np.random.default_rng(seed)
+    t = STEP * np.arange(round(twin.duration / STEP) + 1)
+    start = (twin.initial["pin"],) if make is pendulum else (0.0, twin.initial["elbow"])
+    u = np.zeros(len(t)) if twin.drive is None else twin.drive(t)
+    known = {"J_Bzz": 0.004, **twin.truth} if make is furuta else twin.truth
+    angles = swung(known, start, u, disturbance, rng)
+    names = [sensor.signal for sensor in twin.problem.observations]
+    signals = {**dict(zip(names, angles.T, strict=True)), "u": u}
+    return twin.problem.with_(recordings=[Recording(t, signals, name="swing")]), twin.truth
 
 
 @cache
@@ -174,11 +187,11 @@ FORCED: Mapping[str, Callable[[int], Posed]] = {
     "40 samples": partial(car, count=40),
     "body in a ball joint": partial(attitude, torque=1e-3),
     "body in a ball joint, torque hardly determined": partial(attitude, torque=3e-5),
-    "pendulum": partial(_stepped, pendulum, 1e-4),
-    "pendulum, torque hardly determined": partial(_stepped, pendulum, 1e-5),
-    "Furuta pendulum": partial(_stepped, furuta, 1e-4),
-    "Furuta pendulum, 13 parameters": partial(_stepped, partial(furuta, full=True), 1e-4),
-    "Furuta pendulum, 13 parameters, large torques": partial(_stepped, partial(furuta, full=True), 3e-3),
+    "pendulum": partial(swing, disturbance=1e-4),
+    "pendulum, torque hardly determined": partial(swing, disturbance=1e-5),
+    "Furuta pendulum": partial(swing, disturbance=1e-4, make=furuta),
+    "Furuta pendulum, 13 parameters": partial(swing, disturbance=1e-4, make=partial(furuta, full=True)),
+    "Furuta pendulum, 13 parameters, large torques": partial(swing, disturbance=3e-3, make=partial(furuta, full=True)),
     "crane, sharp friction": partial(crane, width=2e-3),
     "crane, smooth friction": partial(crane, width=2e-2),
     "arm with two links": arm,

@@ -8,10 +8,9 @@ from functools import partial
 
 import numpy as np
 from truth_driven import Posed, arm
-from truth_models import crane
-from truth_twins import pendulum
+from truth_models import crane, swing
 
-from spookid import FixedLagSmoother, Monitor, Variational
+from spookid import FixedLagSmoother, Monitor
 
 FIRST, WINDOW = 5.0, 20
 """What is fitted [s], and steps of the window."""
@@ -19,17 +18,12 @@ ONSET, CHANGED = 12.0, "c"
 """Of the change [s], and the parameter that changes."""
 
 
-def _released(seed: int, disturbance: float) -> Posed:
-    twin = pendulum(0.01, Variational())
-    return twin.fit([twin.recording(disturbance, seed)]), twin.truth
-
-
 WATCHED: Mapping[str, Callable[[int], Posed]] = {
     "crane": partial(crane, width=2e-3, duration=14.5),
     "crane, friction 40 % larger from 12 s": partial(crane, width=2e-3, duration=14.5, changes=ONSET),
     "arm with two links": arm,
-    "released pendulum": partial(_released, disturbance=1e-4),
-    "released pendulum, torque hardly determined": partial(_released, disturbance=1e-5),
+    "released pendulum": partial(swing, disturbance=1e-4),
+    "released pendulum, torque hardly determined": partial(swing, disturbance=1e-5),
 }
 
 
