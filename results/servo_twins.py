@@ -280,7 +280,7 @@ TWINS = {
     ),
 }  # fmt: skip
 """The last two are also in tables of their own."""
-SEEDS = {"position": 60, "saturated": 60, "no backlash": 100}
+SEEDS = {"no backlash": 100}
 """Logs of a twin; 20 of others."""
 REFITS, ONE_PERCENT = 50, 2.326
 """Refits of draws, and the quantile of the normal distribution that a test at 1 % has."""
