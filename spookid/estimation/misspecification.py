@@ -24,15 +24,10 @@ from spookid.mechanics.kinematics import displacements, unwrapped
 from spookid.parameter import substitute
 from spookid.results.findings import Finding
 from spookid.results.trajectory import Trajectory
+from spookid.statistics.causes import Experiment, Signals
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.likelihood import States
-from spookid.statistics.score_tests import (
-    Experiment,
-    ScoreTests,
-    Signals,
-    misfits,
-    run_score_tests,
-)
+from spookid.statistics.score_tests import ScoreTests, misfits, run_score_tests
 from spookid.statistics.whiteness import Misfit
 from spookid.transcription.transcription import Point
 
