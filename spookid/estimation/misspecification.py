@@ -33,7 +33,7 @@ from spookid.mechanics.loads import Hold, Input
 from spookid.parameter import substitute
 from spookid.results.findings import Finding
 from spookid.results.trajectory import Trajectory
-from spookid.statistics.alternatives import Experiment, Signals
+from spookid.statistics.causes import Experiment, Signals
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.likelihood import States
 from spookid.statistics.score_tests import ScoreTests, misfits, run_score_tests
