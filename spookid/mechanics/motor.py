@@ -9,9 +9,9 @@ import casadi as ca
 
 from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at
-from spookid.mechanics.coefficients import refuse_negative
+from spookid.mechanics.coefficients import check_coordinate, refuse_negative
 from spookid.mechanics.inertia import at_guess
-from spookid.mechanics.joints import Joint, check_coordinate
+from spookid.mechanics.joints import Joint
 from spookid.mechanics.loads import Hold, Input
 from spookid.parameter import is_constant, is_zero, symbolic
 from spookid.records import dataclass

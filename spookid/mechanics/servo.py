@@ -9,9 +9,9 @@ from typing import Any, Literal
 import casadi as ca
 
 from spookid.errors import ProblemError, declared_at, shown
-from spookid.mechanics.coefficients import refuse_negative
+from spookid.mechanics.coefficients import check_coordinate, refuse_negative
 from spookid.mechanics.hidden import Hidden
-from spookid.mechanics.joints import Joint, check_coordinate
+from spookid.mechanics.joints import Joint
 from spookid.mechanics.loads import Hold, Input, Load
 from spookid.parameter import Placeholder, is_zero, stacked, symbolic
 from spookid.records import dataclass
@@ -219,7 +219,7 @@ class Servo(Load):
     def _integrator(self) -> Hidden:
         z, q, s = (Placeholder(f"{self.label} {name}") for name in ("integral", "position", "rate"))
         others = (q, self.joint, self.coordinate, False), (s, self.joint, self.coordinate, True)
-        return Hidden(f"{self.label} integral", z, 0.0, [_Integrand(self, z, q, s)], others=others)
+        return Hidden.of_rate(z, f"{self.label} integral", 0.0, [_Integrand(self, z, q, s)], others)
 
     def integrand(self, z: ca.SX, q: ca.SX, s: ca.SX, inputs: ca.SX) -> ca.SX:
         """Derivative ż of the integral z: the control error while on; at a limit, only what leads back."""
@@ -247,7 +247,7 @@ class Servo(Load):
 
     def _effort(self, q: ca.SX, s: ca.SX, given: dict[str, ca.SX]) -> ca.SX:
         kp, ki, kd, bias = (self.values[name] for name in ("kp", "ki", "kd", "bias"))
-        gain, integral = given.get("gain", ca.SX(1)), 0 if self.integrator is None else self.integrator.symbol
+        gain, integral = given.get("gain", ca.SX(1)), 0 if self.integrator is None else self.integrator.symbols[0][0]
         total = gain * (kp * self._error(q, s, given) + ki * integral + kd * (given.get("command_rate", 0) - s))
         total += given.get("feedforward", 0) + bias
         if self.drive is not None:
