@@ -159,7 +159,7 @@ def _acting(
         loads.append(model.effort(joint, at[own, 0], rates[own, 0], inputs, width, (at, rates)))
     for motor in model.motors:
         place = model.freedoms_of(motor.joint).start + motor.coordinate
-        motors[place] += motor.effort(u[model.signals.index(motor.signal)])
+        motors[place] += motor.driving_effort(u[model.signals.index(motor.signal)])
     every = ca.vertcat(weight, stacked(loads), motors)
     held = contiguous(assembly.sampled[chain].acting.held)
     values = along([q, v, u], every, [*_states(trajectory), held], assembly.numbers(point, chain))

@@ -23,7 +23,7 @@ from spookid.mechanics.manifold import Manifold, jacobian
 from spookid.mechanics.motor import Motor
 from spookid.mechanics.moving import JointState, MovingFrame
 from spookid.mechanics.point_loads import PointLoad
-from spookid.mechanics.servo import Servo
+from spookid.mechanics.servo import Servo, sorted_drives
 from spookid.parameter import at_rest, stacked, symbolic
 from spookid.records import dataclass
 
@@ -97,10 +97,10 @@ class Model(metaclass=Checked):
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:
-        drives: list[Any] = [*self.motors] if isinstance(self.motors, (list, tuple)) else []
-        if servos := [drive for drive in drives if isinstance(drive, Servo)]:
+        if isinstance(self.motors, (list, tuple)):
+            motors, servos = sorted_drives(self.motors)
             object.__setattr__(self, "servos", [*self.servos, *servos])
-            object.__setattr__(self, "motors", [drive for drive in drives if not isinstance(drive, Servo)])
+            object.__setattr__(self, "motors", motors)
         kinds: dict[str, type[Any]] = {"bodies": Body, "joints": Joint, "motors": Motor, "contacts": Contact}
         kinds |= {"loads": PointLoad, "servos": Servo, "constraints": Constraint}
         for name, kind in kinds.items():

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 import casadi as ca
 
-from spookid.errors import ProblemError, declared_at, shown
+from spookid.errors import ProblemError, declared_at, evaluating, shown
 from spookid.mechanics.coefficients import check_coordinate, refuse_negative
 from spookid.mechanics.hidden import Hidden
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.loads import Hold, Input, Load
+from spookid.mechanics.motor import Motor
 from spookid.parameter import Placeholder, is_zero, stacked, symbolic
 from spookid.records import dataclass
 
@@ -287,6 +288,47 @@ class Servo(Load):
                 ("source resistance", drive.source_resistance, "Ω"),
             )
             yield from (part for part in parts if isinstance(part[1], ca.SX) and not is_zero(part[1]))
+
+
+class Curve(Servo):
+    """Motor whose effort is a given function of its input."""
+
+    def __init__(self, motor: Motor) -> None:
+        given = {name: getattr(motor, name) for name in ("delay", "lag", "hold", "coordinate")}
+        super().__init__(motor.joint, motor.signal, mode="effort", bias=motor.offset, **given)
+        self.place, self._motor = motor.place, motor
+        with evaluating(f"{self.place}: Motor: effort"):
+            count = self._torque(ca.SX(0.5)).numel()
+        if count != 1:
+            raise ProblemError(f"{self.place}: Motor: effort returns {count} values; return one")
+
+    def __repr__(self) -> str:
+        return repr(self._motor)
+
+    @property
+    def powers(self) -> tuple[Input, ...]:
+        return tuple(replace(self.inputs[0], power=power) for power in (2, 3) if self.hold == "previous")
+
+    def _torque(self, u: ca.SX) -> ca.SX:
+        assert self._motor.effort is not None
+        return ca.SX(self._motor.ratio * self._motor.effort(u))
+
+    def _effort(self, q: ca.SX, s: ca.SX, given: dict[str, ca.SX]) -> ca.SX:
+        return self._torque(given["command"]) + self.values["bias"]
+
+    def expressions(self, coordinates: int = 0) -> list[ca.SX]:
+        return [*super().expressions(coordinates), self._torque(ca.SX(0.5))]
+
+    def quantities(self) -> Iterator[tuple[str, ca.SX, str]]:
+        yield from (one for one in super().quantities() if one[0] != "kp")
+
+
+def sorted_drives(drives: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Motors whose effort is proportional to their input, and all other drives."""
+    curved = (Curve(one) if isinstance(one, Motor) and one.effort is not None else one for one in drives)
+    every = list(curved)
+    servos = [one for one in every if isinstance(one, Servo)]
+    return [one for one in every if not isinstance(one, Servo)], servos
 
 
 class _Integrand(Load):
