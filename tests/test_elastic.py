@@ -8,6 +8,7 @@ from spookid import (
     GROUND,
     Body,
     Elastic,
+    EnergyBalance,
     Hinge,
     HingeAngle,
     JointPosition,
@@ -71,6 +72,7 @@ def test_the_gear_is_identified_from_either_side(seen):
         ({"coordinates": "maximal"}, {}),
         ({"friction": "exact"}, {}),
         ({"state_weight": 1e8}, {}),
+        ({"residuals": [EnergyBalance()]}, {}),
         ({}, {"backend": "ipopt"}),
     ],
 )
