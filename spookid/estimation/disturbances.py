@@ -162,15 +162,15 @@ def _acting(
     u = ca.SX.sym("u", len(model.inputs))
     weight = joints.transmitted(q, model.weight() + model.pushed(q, v, u)).along
     rates = ca.SX(len(model.freedoms), 1) if resting else model.rates(q, v)
-    inputs = model.by_signal(u)
+    inputs, at = model.by_signal(u), model.displacements(q)
     loads, motors = [], ca.SX.zeros(len(model.freedoms))
     for joint in model.joints:
         own = model.freedoms_of(joint)
         width = assembly.settings.slip_width[own, 0]
-        loads.append(model.effort(joint, model.joint(joint, q).displacement, rates[own, 0], inputs, width))
+        loads.append(model.effort(joint, at[own, 0], rates[own, 0], inputs, width, (at, rates)))
     for motor in model.motors:
         place = model.freedoms_of(motor.joint).start + motor.coordinate
-        motors[place] += motor.effort(u[model.signals.index(motor.signal)])
+        motors[place] += motor.driving_effort(u[model.signals.index(motor.signal)])
     every = ca.vertcat(weight, stacked(loads), motors)
     held = contiguous(assembly.sampled[chain].acting.held)
     values = along([q, v, u], every, [*_states(trajectory), held], assembly.numbers(point, chain))
