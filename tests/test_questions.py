@@ -20,6 +20,7 @@ from spookid import (
     Parameter,
     Prismatic,
     Problem,
+    ProblemError,
     Recording,
     Solution,
     gravity,
@@ -93,6 +94,11 @@ def test_what_is_wrong_is_asked_about(problem: Callable[[], Problem], words: str
     (asked,) = problem().questions()
     assert asked.startswith("Is this meant?")
     assert words in asked
+
+
+def test_times_that_are_no_seconds_are_refused_before_a_fit_of_too_many_steps() -> None:
+    with pytest.raises(ProblemError, match=r"sample every 4 s, which are .* steps .*give times in seconds"):
+        slide(change=faster(1e3)).solve()
 
 
 def pushed(seed: int) -> Callable[[Recording], Recording]:

@@ -30,12 +30,13 @@ from spookid.kernels.arrays import ROUNDING, Array, contiguous
 from spookid.mechanics.joint_coordinates import JointCoordinates, Projection, disturbance_units
 from spookid.mechanics.model import Model
 from spookid.parameter import stacked
-from spookid.results.findings import OFF, Finding
+from spookid.results.findings import Finding
 from spookid.results.result import Noise
 from spookid.results.trajectory import Trajectory, rms, rms_of_samples
 from spookid.results.values import Disturbance
 from spookid.results.wording import is_seen
 from spookid.statistics.condensing import Condensed
+from spookid.statistics.whiteness import OFF
 from spookid.tables.table import quantity
 from spookid.transcription.factor import measured_noise
 from spookid.transcription.transcription import Point
@@ -161,15 +162,15 @@ def _acting(
     u = ca.SX.sym("u", len(model.inputs))
     weight = joints.transmitted(q, model.weight() + model.pushed(q, v, u)).along
     rates = ca.SX(len(model.freedoms), 1) if resting else model.rates(q, v)
-    inputs = model.by_signal(u)
+    inputs, at = model.by_signal(u), model.displacements(q)
     loads, motors = [], ca.SX.zeros(len(model.freedoms))
     for joint in model.joints:
         own = model.freedoms_of(joint)
         width = assembly.settings.slip_width[own, 0]
-        loads.append(model.effort(joint, model.joint(joint, q).displacement, rates[own, 0], inputs, width))
+        loads.append(model.effort(joint, at[own, 0], rates[own, 0], inputs, width, (at, rates)))
     for motor in model.motors:
         place = model.freedoms_of(motor.joint).start + motor.coordinate
-        motors[place] += motor.effort(u[model.signals.index(motor.signal)])
+        motors[place] += motor.driving_effort(u[model.signals.index(motor.signal)])
     every = ca.vertcat(weight, stacked(loads), motors)
     held = contiguous(assembly.sampled[chain].acting.held)
     values = along([q, v, u], every, [*_states(trajectory), held], assembly.numbers(point, chain))

@@ -24,10 +24,11 @@ from spookid.mechanics.body import Body
 from spookid.mechanics.holding import Freedom
 from spookid.mechanics.motor import Motor
 from spookid.parameter import Parameter, at_rest, is_constant, own_name, parameters_in, substitute
-from spookid.results.findings import SURE, Finding
+from spookid.results.findings import Finding
 from spookid.results.result import Derived, Solution
 from spookid.results.trajectory import Trajectory
 from spookid.statistics.sensitivities import Sensitivities, prior_share
+from spookid.statistics.whiteness import SURE
 
 _LIMITED = "base-parameters.limited"
 _NOT_NEGATIVE = ("viscous", "load_friction", "coulomb", "drag", "armature", "stiffness")

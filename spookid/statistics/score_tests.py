@@ -15,6 +15,7 @@ T_rᵀT_r.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -23,11 +24,11 @@ from itertools import chain
 import numpy as np
 
 from spookid.kernels.arrays import Array
+from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
 from spookid.solvers.rows import Columns
 from spookid.statistics import whiteness
-from spookid.statistics.actuators import DELAY, LAG
-from spookid.statistics.alternatives import Alternative, Experiment, of_signals
+from spookid.statistics.causes import DELAY, LAG, ONCE, Alternative, Experiment, usual
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.whiteness import Misfit, Tails, limit, narrower, said, tails_of
 from spookid.transcription.factor import Group
@@ -52,7 +53,7 @@ def run_score_tests(
     (recordings, n_p); ``errors``: reported standard errors of the parameters, (n_p,)."""
 
     def causes() -> list[Alternative]:
-        every = (*of_signals(condensed, experiment), *declared())
+        every = (*usual(condensed, experiment), *declared())
         return [one for one in every if any(map(np.any, chain(*one.columns)))]
 
     def alternatives() -> _Answers:
@@ -66,8 +67,7 @@ def run_score_tests(
         return {own: narrower(condensed, c.columns, experiment.noises) for c, own in found if own in words}
 
     even = [(i, signal) for i, (signal, _) in enumerate(experiment.sensors) if signal not in experiment.uneven]
-    rates = {i: [] if signal in experiment.coarse else experiment.rates(i) for i, signal in even}
-    tails = tuple(tails_of(condensed, signal, experiment.apart, rates[i]) for i, signal in even)
+    tails = tuple(tails_of(condensed, signal, experiment.apart, experiment.timed(i)) for i, signal in even)
     return ScoreTests(condensed, tails, alternatives, narrowed, errors)
 
 
@@ -128,7 +128,7 @@ def _tested(condensed: Condensed, alternatives: Sequence[Alternative], volumes: 
         np.block([[own, across], [across.T, apart]]),
         np.append(-condensed.inner(columns, condensed.residuals)[:, 0] - known * slopes, pulled),
         np.hstack([steps, follow]),
-    )
+    ).with_phases()
 
 
 def _heterogeneity(
@@ -244,6 +244,20 @@ class _Answers:
         gram = self.gram - np.outer(share, self.gram[one])
         steps = self.steps - np.outer(self.steps[:, one], share)
         return replace(self, gram=gram, pulls=self.pulls - share * self.pulls[one], steps=steps)
+
+    def with_phases(self) -> _Answers:
+        """The first of each cosine and sine replaced by their best combination, the second by what is across it. The
+        square of its score has a χ² distribution of two degrees of freedom."""
+        turn, limits = np.eye(len(self.words)), self.limits.copy()
+        waves = [i for i, (words, _) in enumerate(self.words) if ONCE in words]
+        for pair in zip(waves[::2], waves[1::2], strict=True):
+            both = np.ix_(pair, pair)
+            best = np.linalg.pinv(self.gram[both]) @ self.pulls[list(pair)]
+            along, across = best / (np.linalg.norm(best) or 1.0)
+            turn[both] = [[along, -across], [across, along]]
+            limits[list(pair)] = math.sqrt(-2 * special.log_ndtr(-limits[pair[0]]) - 2 * math.log(4))
+        gram, least = turn.T @ self.gram @ turn, (turn**2).T @ self.least
+        return replace(self, limits=limits, least=least, gram=gram, pulls=turn.T @ self.pulls, steps=self.steps @ turn)
 
     def of(self, words: Sequence[tuple[str, str]]) -> _Answers:
         """Those among these alternatives."""
