@@ -49,8 +49,6 @@ _OPEN = 1e-2
 """Violation of joints, as a share of how far the bodies are apart, or in rad, that is no rounding of lengths."""
 _TRIALS = 20
 """Poses near that at rest from which a loop is closed."""
-_LOOKED = 5
-"""Poses along a recording at which freedoms are counted."""
 
 
 def check_closure(problem: Problem) -> None:
@@ -136,7 +134,7 @@ def welded_findings(problem: Problem, states: Array) -> list[Finding]:
         return []
     q = ca.SX.sym("q", model.configuration.ambient)
     held = model.holding.told_by_poses(q, tied=False)
-    some = poses[np.linspace(0, len(poses) - 1, _LOOKED).astype(int)]
+    some = poses[np.linspace(0, len(poses) - 1, 5).astype(int)]
     G = ca.densify(jacobian(held, q, model.configuration))
     rows = evaluated(ca.vec(G.T), q, some, values).reshape(len(some), *G.shape)
     singular = np.linalg.svd(rows, compute_uv=False)
@@ -257,10 +255,6 @@ def check_turns(model: Model, poses: Array, times: Array, values: Mapping[str, f
             )
 
 
-_MOTIONS = 2
-"""Motions that are looked at."""
-
-
 def cyclic(problem: Problem) -> list[int]:
     """Indices of tree coordinates that no sensor determines and on which no force depends.
 
@@ -279,7 +273,7 @@ def cyclic(problem: Problem) -> list[int]:
     values = {name: value * rng.uniform(0.9, 1.1) for name, value in guess.items()}
     function, n = _felt(problem, values), len(model.freedoms)
     found = set(candidates)
-    for _ in range(_MOTIONS):
+    for _ in range(2):  # motions that are no special ones
         motion = rng.uniform(-1, 1, (3, n))
         felt = function(*motion).full()
         for i in candidates:
@@ -346,7 +340,7 @@ _STATES = 100
 _ENTRIES, _BY_WEIGHT = 40, 12
 """Numbers that a fit with its standard errors takes for each structural nonzero of the Jacobian, of estimated noise and
 of given weights; one with half the step beside it takes as many again."""
-_DOUBLE = 8
+_DOUBLE = np.dtype(np.float64).itemsize
 
 
 def memory(problem: Problem, transcription: Transcription) -> float:

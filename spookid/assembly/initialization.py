@@ -14,6 +14,7 @@ of the poses (4.3). What no sensor of positions shows follows from others (``dea
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import casadi as ca
 import numpy as np
@@ -92,8 +93,8 @@ def oriented(
     return recording
 
 
-_WIDTH = 0.01
-"""Of what turns from one sign to the other with a rate [rad/s or m/s]."""
+WIDTH_AT_REST = 0.01
+"""Default friction width where no motion is known [rad/s or m/s]."""
 
 
 def reckoned(
@@ -161,7 +162,7 @@ def lacking(model: Model, values: Values) -> ca.Function:
     for i, number in enumerate(joints.places[: len(rows)]):
         freedom = model.freedoms[number]
         inputs = {signal: ca.SX(0) for signal in model.signals_of(freedom.joint)}
-        width = ca.SX([_WIDTH] * len(freedom.joint.coordinates))
+        width = ca.SX([WIDTH_AT_REST] * len(freedom.joint.coordinates))
         effort = model.effort(freedom.joint, state.angle(freedom.joint), state.rate(freedom.joint), inputs, width)
         rows[number] = net[i] - effort[freedom.index]
     parameters = parameters_in(rows, "the model", ignore=symbols)
@@ -251,6 +252,30 @@ def guess(
     if any(one.sensor.either_sign for one in observations):
         poses = _signed(model, poses, moved, values)
     return Guess(np.hstack([poses, velocities(poses, grid.step)]), moved, _findings(model, hidden, untold))
+
+
+def with_integrals(model: Model, guess: Guess, acting: Acting, values: Values, step: float) -> Guess:
+    """Initial states whose integrals of servos follow from the motion and the commands. Without its integral, a gain is
+    not identifiable at the initial values."""
+    states, moved, count = guess.states.copy(), guess.displacements.copy(), len(model.bodies)
+    for servo in model.servos:
+        if (hidden := servo.integrator) is None:
+            continue
+        z, q, s, u = (ca.SX.sym(name, n) for name, n in (("z", 1), ("q", 1), ("s", 1), ("u", len(servo.signals))))
+        ahead = servo.next_integral(z, q, s, u, step)
+        parameters = list(parameters_in([ahead], "the model", ignore=[z, q, s, u]))
+        ahead = ca.substitute(ahead, ca.vertcat(*parameters), ca.SX([values[p.name] for p in parameters]))
+        own = moved[:, model.freedoms_of(servo.joint).start + servo.coordinate]
+        commands = acting.mean[:, [model.signals.index(signal) for signal in servo.signals]]
+        run = ca.Function("integral", [z, q, s, u], [ahead]).mapaccum(len(commands))
+        along = run(0.0, own[None, :-1], np.diff(own)[None] / step, commands.T).full()[0]
+        turned = step * np.append(0.0, np.cumsum(along))
+        moved[:, model.freedoms_of(hidden.joint).start] = turned
+        alone, i = Model([hidden.body], [hidden.joint], gravity=model.gravity), model.bodies.index(hidden.body)
+        poses = place(alone, turned[:, None], values)
+        states[:, 7 * i : 7 * (i + 1)] = poses
+        states[:, 7 * count + 6 * i :][:, :6] = velocities(poses, step)
+    return replace(guess, states=states, displacements=moved)
 
 
 def _signed(model: Model, poses: Array, moved: Array, values: Values) -> Array:

@@ -13,7 +13,6 @@ import casadi as ca
 
 from spookid.argument_checks import Checked, checked
 from spookid.assembly import declared
-from spookid.assembly.keeping import kept
 from spookid.assembly.parameters import ParameterSet
 from spookid.data.channels import Channel, Sensor, channels_of
 from spookid.data.recording import SAMPLE, Recording, RecordingFiles
@@ -22,7 +21,7 @@ from spookid.errors import declared_at
 from spookid.mechanics.model import Model
 from spookid.mechanics.relations import Relation
 from spookid.parameter import Parameter
-from spookid.records import dataclass
+from spookid.records import dataclass, kept
 from spookid.results.settings import AUTO, Dynamics, DynamicsAndFriction, Estimator
 from spookid.stepping.base import EXTRAPOLATED, Scheme, Stepper
 from spookid.stepping.impulses import DryFriction, Form

@@ -21,8 +21,7 @@ import msgspec
 from spookid.assembly.loading import load_problem
 from spookid.assembly.problem import Problem
 from spookid.cli import terminal
-from spookid.cli.runner import Exit
-from spookid.cli.terminal import Interruption
+from spookid.cli.terminal import Exit, Interruption
 from spookid.errors import ProblemError
 from spookid.report import export as exports
 from spookid.report import page
@@ -34,7 +33,7 @@ from spookid.robots.actuators import declared_servos
 from spookid.robots.comparing import compare
 from spookid.robots.identified import at_values, check_same
 from spookid.robots.logs import Log, opened, recording_of
-from spookid.robots.report_section import problem_of, section
+from spookid.robots.robot import problem_of, section
 from spookid.robots.scaffold import scaffold
 from spookid.robots.writing import write
 from spookid.statistics.whiteness import FALSE_ALARMS

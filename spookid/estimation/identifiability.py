@@ -21,14 +21,13 @@ from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter
 from spookid.records import dataclass
-from spookid.results.findings import SURE, Finding
+from spookid.results.findings import Finding
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics import block_jackknife, variances
 from spookid.statistics.condensing import Condensed, linearize, pseudo_inverse
 from spookid.statistics.covariance import Analysis, ResidualStatistics, analyse, unseen
 from spookid.statistics.marginal import NoiseSize
-from spookid.statistics.regrouping import common_scale, without_direction
 from spookid.statistics.sensitivities import (
     AT_BOUND,
     LEADS,
@@ -40,7 +39,8 @@ from spookid.statistics.sensitivities import (
     times,
 )
 from spookid.statistics.variances import Variances
-from spookid.statistics.weak_directions import WeakDirection
+from spookid.statistics.weak_directions import WeakDirection, common_scale, without_direction
+from spookid.statistics.whiteness import SURE
 from spookid.transcription.parameter_constraints import FreeDirections
 from spookid.transcription.transcription import Point, Transcription
 
@@ -93,8 +93,6 @@ def _axes(model: Model, body: Body) -> int:
     return int(np.linalg.matrix_rank([(A[2, 1], A[0, 2], A[1, 0]) for A in apart], tol=ROUNDING))
 
 
-FEWEST = 20
-"""Recordings whose scatter gives errors."""
 OBSERVATION = "observation of "
 """How labels of observation rows begin."""
 
@@ -159,7 +157,7 @@ def identified(
     steps = [chain.steps for chain in transcription.chains]
     block = sum(steps) / len(steps) / block_jackknife.BLOCKS
     known = judged(assembly, point.parameters, free, statistics, block, larger)
-    if len(steps) >= FEWEST and math.isfinite(larger):
+    if len(steps) >= block_jackknife.BLOCKS and math.isfinite(larger):
         ends, within = np.cumsum([0, *(len(one) - 1 for one in edges)])[:-1], known.sensitivities.standard_errors
         scores, own = (np.add.reduceat(of, ends) for of in (statistics.scores, statistics.block_information))
         whole = replace(statistics, scores=scores, block_information=own)

@@ -24,10 +24,11 @@ from spookid.mechanics.body import Body
 from spookid.mechanics.holding import Freedom
 from spookid.mechanics.motor import Motor
 from spookid.parameter import Parameter, at_rest, is_constant, own_name, parameters_in, substitute
-from spookid.results.findings import SURE, Finding
+from spookid.results.findings import Finding
 from spookid.results.result import Derived, Solution
 from spookid.results.trajectory import Trajectory
 from spookid.statistics.sensitivities import Sensitivities, prior_share
+from spookid.statistics.whiteness import SURE
 
 _LIMITED = "base-parameters.limited"
 _NOT_NEGATIVE = ("viscous", "load_friction", "coulomb", "drag", "armature", "stiffness")
@@ -150,7 +151,8 @@ def _at_values(
     symbols = [p for p in problem.parameters if p.element_hash() in there]
     x = ca.vertcat(*symbols)
     function = ca.Function("physical", [x], [all_of, ca.densify(ca.jacobian(all_of, x))])
-    values, slopes = (np.asarray(part.full()) for part in function(ca.DM([at[p.name] for p in symbols])))
+    values = np.asarray(function(ca.DM([at[p.name] for p in symbols]))[0].full())
+    slopes = np.asarray(function(ca.DM([known.at.get(p.name, at[p.name]) for p in symbols]))[1].full())
     found = {}
     for i, row in enumerate(rows):
         own = {p.name: s for p, s in zip(symbols, slopes[i].tolist(), strict=True) if s and p.name in free}

@@ -20,12 +20,14 @@ from spookid.assembly.priors import constraint_rows
 from spookid.assembly.trajectories import along
 from spookid.estimation.identifiability import Identifiability
 from spookid.kernels.arrays import ROUNDING, Array, contiguous
-from spookid.results.findings import SURE, Finding
+from spookid.kernels.precision import MET
+from spookid.results.findings import Finding
 from spookid.results.trajectory import Trajectory
 from spookid.results.values import ConstraintTension
 from spookid.solvers.quadratic_program import balanced
 from spookid.statistics.condensing import inverse_root
 from spookid.statistics.variances import widened
+from spookid.statistics.whiteness import SURE
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.parameter_constraints import FreeDirections
 from spookid.transcription.transcription import Point
@@ -163,9 +165,7 @@ def _open_joint(assembly: Assembly, point: Point, motion: Sequence[Trajectory], 
         )
 
 
-def _broken_row(
-    assembly: Assembly, residuals: Sequence[Sequence[Array]], groups: Collection[Group], met: float = 1e-6
-) -> Iterator[str]:
+def _broken_row(assembly: Assembly, residuals: Sequence[Sequence[Array]], groups: Collection[Group]) -> Iterator[str]:
     """The equality constraint of some groups that is farthest off."""
     problem = assembly.transcription
     found: list[tuple[float, int, Factor, int]] = []
@@ -174,7 +174,7 @@ def _broken_row(
             if factor.hard and factor.group in groups and values.size:
                 i = int(np.argmax(np.abs(values)))
                 found.append((float(np.abs(values).flat[i]), c, factor, i))
-    if found and (worst := max(found, key=lambda one: one[0]))[0] > met:
+    if found and (worst := max(found, key=lambda one: one[0]))[0] > MET:
         off, c, factor, i = worst
         yield (
             f"the constraint {problem.provenance(c, factor, i)} ({factor.name}) is violated by {off:.2g}: remove "

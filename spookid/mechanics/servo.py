@@ -224,13 +224,21 @@ class Servo(Load):
 
     def integrand(self, z: ca.SX, q: ca.SX, s: ca.SX, inputs: ca.SX) -> ca.SX:
         """Derivative ż of the integral z: the control error while on; at a limit, only what leads back."""
-        given = self._given(inputs)
-        error = given.get("enabled", ca.SX(1)) * self._error(q, s, given)
+        error = self._integrated(q, s, inputs)
         if self.integral_limit is None:
             return error
         # Zero at the limit itself: z ends there, however wide the rounding is.
         above, below = (ca.tanh((1 + side * z / self.integral_limit) / self.rounding) for side in (-1, 1))
         return above * ca.fmax(error, 0) + below * ca.fmin(error, 0)
+
+    def next_integral(self, z: ca.SX, q: ca.SX, s: ca.SX, inputs: ca.SX, step: float) -> ca.SX:
+        """Value of the integral z one step later, within its exact limits."""
+        ahead, limit = z + step * self._integrated(q, s, inputs), self.integral_limit
+        return ahead if limit is None else ca.fmax(ca.fmin(ahead, limit), -limit)
+
+    def _integrated(self, q: ca.SX, s: ca.SX, inputs: ca.SX) -> ca.SX:
+        given = self._given(inputs)
+        return given.get("enabled", ca.SX(1)) * self._error(q, s, given)
 
     def _given(self, inputs: ca.SX) -> dict[str, ca.SX]:
         own = dict(zip(self.signals, ca.vertsplit(inputs), strict=True))

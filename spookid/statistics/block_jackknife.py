@@ -17,6 +17,7 @@ import numpy as np
 
 from spookid.kernels.arrays import Array
 from spookid.kernels.chain import Chain
+from spookid.kernels.kernel import CHUNK
 from spookid.kernels.stages import HardRows, mirrored
 from spookid.records import dataclass
 from spookid.solvers.rows import LinearizedFactor
@@ -25,7 +26,7 @@ from spookid.statistics.condensing import Condensed, products
 from spookid.transcription.factor import Group
 
 BLOCKS = 20
-"""Blocks of a recording."""
+"""Blocks of a recording, and recordings that are blocks themselves."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +80,6 @@ _Part = tuple[LinearizedFactor, int, int]
 
 _ROUNDING = 256 * float(np.finfo(np.float64).eps)
 """Part of a diagonal entry below which a pivot has no digits."""
-_TOGETHER = 64
-"""Stages whose covariances are held at once."""
 _HALF = float(np.sqrt(np.finfo(np.float64).eps))
 """Part of what is known of a direction of which half of the digits are left."""
 
@@ -111,8 +110,8 @@ def schur_complements(terms: Sequence[LinearizedFactor], edges: Sequence[int]) -
     responses = {stage: response[stage * chain.T :][:wide].copy() for stage in stood}
     del response
     later, ahead = {chain.stages: (np.zeros((wide, wide)), np.zeros((wide, size)))}, None
-    for stop in range(chain.stages, 0, -_TOGETHER):
-        start = max(stop - _TOGETHER, 0)
+    for stop in range(chain.stages, 0, -CHUNK):
+        start = max(stop - CHUNK, 0)
         blocks, ahead = chain.inverse(start, stop, ahead)
         for stage in stood.keys() & set(range(start, stop)):
             own = responses[stage]

@@ -26,6 +26,7 @@ from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
 from spookid.solvers.rows import Columns, LinearizedFactor
 from spookid.statistics.condensing import Condensed
+from spookid.statistics.variances import LEVEL
 from spookid.statistics.whiteness import FALSE_ALARMS, expected_squares, white
 from spookid.transcription.factor import Group
 
@@ -221,8 +222,6 @@ def _equations(terms: Sequence[LinearizedFactor]) -> Array:
 
 SHARPER = 1.5
 """Factor by which the errors of deterministic dynamics must be smaller, in the median."""
-LEVEL = 0.05
-"""Probability of a difference on any parameter where both estimate the same: that of intervals of 95 %."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,8 +44,8 @@ from spookid.statistics.condensing import Condensed, Signs, products
 from spookid.transcription.factor import Group
 from spookid.transcription.parameter_constraints import FreeDirections
 
-_UPPER = 0.975
-"""Probability below the upper end of an interval of 95 %."""
+LEVEL = 0.05
+"""Probability of what lies outside of an interval of 95 %."""
 _FREEDOM = (1.0, 1e12)
 """Degrees of freedom at least, as fewer say nothing, and at most: then Student's distribution is the normal one."""
 _SURE = 30.0
@@ -87,7 +87,8 @@ def widened(known: Array, parts: Array, variances: Variances) -> Array:
     A = whitening.T @ parts @ whitening
     relative, directions = np.linalg.eigh(np.einsum("gh,gij,hjk->ik", D, A, A, optimize=True))
     freedom = np.clip(2 / np.maximum(relative, _FEW), *_FREEDOM)
-    half = root @ directions * (special.stdtrit(freedom, _UPPER) / special.ndtri(_UPPER))
+    upper = 1 - LEVEL / 2
+    half = root @ directions * (special.stdtrit(freedom, upper) / special.ndtri(upper))
     return np.asarray(half @ half.T)
 
 

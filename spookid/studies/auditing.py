@@ -20,14 +20,25 @@ import numpy as np
 from spookid.assembly.problem import Problem
 from spookid.estimation import extrapolation
 from spookid.report import pictures
-from spookid.report.conclusion import WIDTH
 from spookid.report.pictures import BLUE, GREY, RED
 from spookid.report.study_page import Answer
 from spookid.results.result import Estimate, Solution
 from spookid.solvers.status import Status
 from spookid.studies.job import Job
 from spookid.studies.variants import Chosen, Fit, estimator_line, fitting
-from spookid.tables.table import ESTIMATED, Block, Listed, Table, Tabular, as_text, counted, estimated, labelled, number
+from spookid.tables.table import (
+    COLUMNS,
+    ESTIMATED,
+    Block,
+    Listed,
+    Table,
+    Tabular,
+    as_text,
+    counted,
+    estimated,
+    labelled,
+    number,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -287,7 +298,7 @@ def begin(job: Job) -> Callable[[], Answer]:
     return work
 
 
-def answer(audit: Audit, label: str, columns: int = WIDTH) -> Answer:
+def answer(audit: Audit, label: str, columns: int = COLUMNS) -> Answer:
     """Result of the study, with the files ``audit.txt`` and ``audit.png``."""
     facts = ("unit", "estimates", "std_err", "order", "extrapolated", "solved", "off", "fine")
     ends = [pair for pair in zip(audit.steps, audit.statuses, strict=True) if pair[1] is not Status.CONVERGED]
