@@ -12,7 +12,8 @@ import numpy as np
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.priors import priors
 from spookid.assembly.problem import Problem
-from spookid.kernels.arrays import ROUNDING, Array
+from spookid.kernels.arrays import Array
+from spookid.kernels.precision import HALF_DIGITS
 from spookid.mechanics import rotations
 from spookid.mechanics.body import Body
 from spookid.mechanics.inertia import at_guess
@@ -90,7 +91,7 @@ def _axes(model: Model, body: Body) -> int:
     places = rng.uniform(-1, 1, (8, len(model.freedoms)))
     first, *others = (at_guess(ca.substitute(turn, x, ca.DM(place))) for place in places)
     apart = [first.T @ other - other.T @ first for other in others]  # along its axis
-    return int(np.linalg.matrix_rank([(A[2, 1], A[0, 2], A[1, 0]) for A in apart], tol=ROUNDING))
+    return int(np.linalg.matrix_rank([(A[2, 1], A[0, 2], A[1, 0]) for A in apart], tol=HALF_DIGITS))
 
 
 OBSERVATION = "observation of "

@@ -28,7 +28,8 @@ from spookid.assembly.problem import Problem
 from spookid.data.channels import Channel, Sensor, order
 from spookid.data.losses import robust
 from spookid.data.recording import Recording
-from spookid.kernels.arrays import ROUNDING, Array, Integers, Mask
+from spookid.kernels.arrays import Array, Integers, Mask
+from spookid.kernels.precision import HALF_DIGITS
 from spookid.records import dataclass
 from spookid.results.findings import Finding
 from spookid.statistics.marginal import roughness
@@ -84,7 +85,7 @@ def standing_out(t: Array, values: Array, period: float | None) -> Mask:
     away = np.abs(around[2] - median)
     for end in (slice(0, 4), slice(None, -5, -1)):
         away[end][:2] = _off_at_end(known[end], t[finite][end])
-    moving = away[away > ROUNDING * np.ptp(known)]
+    moving = away[away > HALF_DIGITS * np.ptp(known)]
     # Of an encoder that barely moves most samples are on the lines.
     typical = max(float(np.median(away)), float(np.min(moving)) if len(moving) else np.inf)
     far = away > _FAR * typical
@@ -338,7 +339,7 @@ def _step(sides: Sequence[_Side]) -> float:
     """The smallest distance between values of samples that is more than rounding."""
     shown = np.unique(np.concatenate([[0.0], *(side.below for side in sides)]))
     apart = np.diff(shown)
-    return float(np.min(apart[apart > ROUNDING * np.ptp(shown)]))
+    return float(np.min(apart[apart > HALF_DIGITS * np.ptp(shown)]))
 
 
 def saturated_samples(problem: Problem, recording: Recording) -> Mapping[str, Mask]:

@@ -19,8 +19,8 @@ from spookid.assembly.assembly import Assembly
 from spookid.assembly.priors import constraint_rows
 from spookid.assembly.trajectories import along
 from spookid.estimation.identifiability import Identifiability
-from spookid.kernels.arrays import ROUNDING, Array, contiguous
-from spookid.kernels.precision import MET
+from spookid.kernels.arrays import Array, contiguous
+from spookid.kernels.precision import HALF_DIGITS, MET
 from spookid.results.findings import Finding
 from spookid.results.trajectory import Trajectory
 from spookid.results.values import ConstraintTension
@@ -74,7 +74,7 @@ def _freed(
     and why there is none."""
     if known.statistics is None or not np.all(np.isfinite(known.statistics.scatter)):
         return np.nan, np.nan, "the data do not determine the states, or leave no freedom"
-    if np.linalg.norm(free.basis(sizes).T @ (sizes * slope)) <= ROUNDING * np.linalg.norm(sizes * slope):
+    if np.linalg.norm(free.basis(sizes).T @ (sizes * slope)) <= HALF_DIGITS * np.linalg.norm(sizes * slope):
         return np.nan, np.nan, "others imply it"
     half = inverse_root(known.statistics.information, free)
     along = half.T @ slope

@@ -16,7 +16,8 @@ import numpy as np
 
 from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
-from spookid.kernels.arrays import ROUNDING, Array
+from spookid.kernels.arrays import Array
+from spookid.kernels.precision import HALF_DIGITS
 from spookid.parameter import is_constant, parameters_in
 from spookid.records import dataclass
 from spookid.results import folders
@@ -160,7 +161,7 @@ def _possible(problem: Problem, names: tuple[str, ...], held: Mapping[str, float
         # Σ = tr(J)/2 1 − J is the second moment of the mass: its leading minors are positive of every body.
         second = ca.trace(inertia) / 2 * ca.SX.eye(3) - inertia
         second /= ca.fmax(ca.trace(second), 1e-300)
-        margins += [mass, *(ca.det(second[:n, :n]) + ROUNDING for n in (1, 2, 3))]
+        margins += [mass, *(ca.det(second[:n, :n]) + HALF_DIGITS for n in (1, 2, 3))]
     if not margins:
         return lambda values: np.ones(len(values), dtype=bool)
     symbols = parameters_in(margins, problem.what)
