@@ -31,6 +31,7 @@ from spookid.statistics.covariance import Analysis, ResidualStatistics, analyse,
 from spookid.statistics.marginal import NoiseSize
 from spookid.statistics.sensitivities import (
     AT_BOUND,
+    CORRELATED,
     LEADS,
     ROBUST,
     Sensitivities,
@@ -331,14 +332,14 @@ def contradictions(
     return found
 
 
-def trade_offs(problem: Problem, known: Sensitivities, correlation: float = 0.9) -> list[Finding]:
+def trade_offs(problem: Problem, known: Sensitivities) -> list[Finding]:
     """Findings on delays that correlate strongly with another parameter: a delayed torque acts like damping."""
     found, names = [], list(known.names)
     for place, name in enumerate(names):
         row = np.nan_to_num(known.correlation[place])
         row[place] = 0.0
         other = int(np.argmax(np.abs(row)))
-        if name in problem.delays and abs(row[other]) > correlation:
+        if name in problem.delays and abs(row[other]) > CORRELATED:
             effect = (
                 f"Delay {name} and parameter {names[other]} are correlated ({row[other]:+.2f}): the data barely "
                 f"distinguish a larger delay from a {'smaller' if row[other] > 0 else 'larger'} {names[other]}."

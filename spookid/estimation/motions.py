@@ -11,7 +11,7 @@ from spookid.assembly.initialization import Guess
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array, contiguous
 from spookid.kernels.kernel import Kernel
-from spookid.kernels.precision import HALF_DIGITS
+from spookid.kernels.precision import HALF_DIGITS, NEWTON
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.regressor import Balance, Regressor
@@ -136,13 +136,11 @@ class _Ties:
         ranks = np.sum(sizes > HALF_DIGITS * sizes[:, :1], axis=1)
         return [one[rank:].T for one, rank in zip(directions, ranks, strict=True)]
 
-    def closed(
-        self, x: Array, s: Array, a: Array, holding: Array, corrections: int = 100
-    ) -> tuple[Array, Array, Array] | None:
+    def closed(self, x: Array, s: Array, a: Array, holding: Array) -> tuple[Array, Array, Array] | None:
         """State near a given one that satisfies the constraints; None if none is found."""
         if not self._rows:
             return x, s, a
-        for _ in range(corrections):
+        for _ in range(NEWTON):
             gap, J, _ = self._at(x, s, holding)
             x = self._moved(x, -_least(J[: len(gap)], gap)).full()[:, 0]
             if np.max(np.abs(gap), initial=0.0) < HALF_DIGITS:  # and less by its square after this step

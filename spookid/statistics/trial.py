@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.arrays import Array
-from spookid.kernels.precision import TINY
 from spookid.records import dataclass
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.null_space import NullSpace
@@ -229,7 +228,7 @@ def far_step(
     still, others = here.squares, here.states.least - float(here.squares.sum())  # those over what is given
     metric = np.maximum(np.diag(information), 1 / magnitudes**2)
     step = bounded_step(information + np.diag(INDEPENDENT * metric), score, 0.9 * lower[:n], 0.9 * upper[:n], linear)
-    ahead = np.maximum(here.squares_after(step), TINY)
+    ahead = np.maximum(here.squares_after(step), np.finfo(float).tiny)
     noise = np.clip(np.log(ahead / freedom) / 2, lower[n:], upper[n:])
     change = 2 * float(here.marginal.gradient @ step) + float(step @ information @ step)
     scale, along = np.exp(-2 * noise), float(volume @ step)

@@ -22,7 +22,7 @@ from spookid.parameter import is_constant, parameters_in
 from spookid.records import dataclass
 from spookid.results import folders
 from spookid.results.result import Solution
-from spookid.tables.table import Block, Table, Tabular, counted, number, superscripts
+from spookid.tables.table import COLUMNS, Block, Table, Tabular, counted, number, superscripts
 
 _COVERS = (
     "The draws cover the uncertainty of the estimates for this device, these recordings and this model. They do not "
@@ -53,7 +53,7 @@ class PosteriorDraws(Tabular):
     def __len__(self) -> int:
         return len(self.values)
 
-    def blocks(self, width: int = 80) -> list[Block]:
+    def blocks(self, width: int = COLUMNS) -> list[Block]:
         """Table of the ranges of the draws, and lists of fixed and included parameters."""
         shares = (5, 50, 95)
         ranges = np.percentile(self.values, shares, axis=0).T
