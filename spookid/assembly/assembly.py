@@ -323,6 +323,7 @@ def gather(problem: Problem, recording: Recording) -> SampledRecording:
     if np.any(hits.struck):
         sharp = _guessed(problem.model, tuple(problem.observations), recording, steps, still, np.inf)
         guess, hits = begun(problem.model, guess, sharp, hits, steps, values)
+    guess = initialization.with_integrals(problem.model, guess, now, values, steps.step)
     return SampledRecording(recording, steps, guess, shown, tuple(own), now, slopes, held, hits)
 
 

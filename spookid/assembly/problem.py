@@ -350,13 +350,13 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return excite(self, duration, limits=limits_within(self, limits), **options)
 
     def expected_errors(
-        self, planned: Recording, *, noise: Noises = None, known: Solution | None = None
+        self, planned: Recording, *, noise: Noises = None, known: Solution | None = None, **options: Any
     ) -> ExpectedErrors:
-        """Predict the standard errors of a fit of a planned motion; see ``spookid.studies.expected_errors``."""
+        """Predict standard errors of a planned motion, with settings such as ``estimator``; see ``studies``."""
         from spookid.studies.expected import expected_errors
         from spookid.studies.planned_motion import completed
 
-        return expected_errors(self, completed(self, planned), noise=noise, known=known)
+        return expected_errors(self.with_(**options), completed(self, planned), noise=noise, known=known)
 
     def regress(self, solution: Solution | None = None, **options: Any) -> Regression:
         """Estimate parameters by least squares on filtered derivatives; see ``spookid.studies.regress``."""

@@ -29,6 +29,7 @@ from spookid.report.interactive import installed
 from spookid.results import folders
 from spookid.results.result import Solution
 from spookid.robots import Robot, ServoActuator, read, servos, write_isaac_lab
+from spookid.robots.actuators import declared_servos
 from spookid.robots.comparing import compare
 from spookid.robots.identified import at_values, check_same
 from spookid.robots.logs import Log, opened, recording_of
@@ -141,7 +142,7 @@ def _servos(arguments: Namespace, result: Solution) -> tuple[ServoActuator, ...]
     if not wanted and not (source and Path(source.partition("::")[0]).is_file()):
         return ()
     problem = named_problem(arguments, result)
-    return servos(problem, result, dict(arguments.signal)) if wanted or problem.model.servos else ()
+    return servos(problem, result, dict(arguments.signal)) if wanted or declared_servos(problem) else ()
 
 
 def check_out(out: Path | None, ending: str, kind: str) -> None:

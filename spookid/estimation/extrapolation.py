@@ -205,7 +205,7 @@ def _all_beyond(coarse: Fit, fine: Fit, found: Mapping[str, Estimate]) -> dict[s
 def _told_of(fine: Fit, parameters: dict[str, Estimate]) -> Sensitivities:
     """Sensitivities of the finer fit, directions that it barely sees in shares of the reported estimates. Those
     that it does not see are those of a scale, which follows the estimates."""
-    known, analysis = fine.identifiability.sensitivities, fine.identifiability.analysis
+    known, analysis = replace(fine.identifiability.sensitivities, at=fine.values), fine.identifiability.analysis
     statistics = fine.identifiability.statistics
     if statistics is None or not known.weak:
         return known

@@ -190,11 +190,11 @@ def _judged(
     sure: float = 1e-6,
 ) -> Solution:
     """The answer, and a finding if the whole fits worse than the parts by more than an accident of that probability:
-    squares grow by a χ² of as many degrees of freedom as states are tied together."""
-    ties = 2 * problem.model.configuration.tangent * sum(map(len, spans.values()))
-    scale = 1.0 if problem.estimates_noise else parts.cost.total / max(parts.size.residuals, 1)
-    more = (held.cost.total - parts.cost.total) / scale
-    if held.status is Status.CONVERGED and more <= special.chdtri(ties, sure):
+    by an F test, because residuals in the gaps, of other sensors too, and between parts add degrees of freedom."""
+    own, whole = (max(one.size.residuals - one.size.states - one.size.parameters, 1) for one in (parts, held))
+    added = max(whole - own, 1)
+    most = special.fdtri(added, own, 1 - sure) * added * parts.cost.total / own
+    if held.status is Status.CONVERGED and held.cost.total - parts.cost.total <= most:
         return answer
     places = [
         f"recording {problem.recordings[i].name} from {number(low)} to {number(high)} s"

@@ -33,15 +33,10 @@ from spookid.mechanics.loads import Hold, Input
 from spookid.parameter import substitute
 from spookid.results.findings import Finding
 from spookid.results.trajectory import Trajectory
+from spookid.statistics.causes import Experiment, Signals
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.likelihood import States
-from spookid.statistics.score_tests import (
-    Experiment,
-    ScoreTests,
-    Signals,
-    misfits,
-    run_score_tests,
-)
+from spookid.statistics.score_tests import ScoreTests, misfits, run_score_tests
 from spookid.statistics.sensitivities import Sensitivities
 from spookid.statistics.whiteness import Misfit
 from spookid.tables.table import number
@@ -80,7 +75,7 @@ def misfit_findings(
     if warned:
         moved = [f"{_listed(of_fit.effects(one))}{f' ({i})' * (len(warned) > 1)}" for i, one in enumerate(warned, 1)]
         effect = f"The residuals are not noise: {_causes(warned)}."
-        shifts = f"estimates would change by about {'; '.join(moved)} standard errors."
+        shifts = f"estimates would change by about {'; '.join(moved)} standard errors{_narrower(warned)}."
         advice = f"Add this effect to the model, or show that it is absent. With this effect in the model, {shifts}"
         told += [Finding("residuals.autocorrelated", (), _evidence(of_fit, warned), effect, advice=advice)]
     if noted:
@@ -99,10 +94,23 @@ def _evidence(of_fit: ScoreTests, found: Sequence[Misfit]) -> dict[str, list[dic
     numbered = ((one, float(one.z)) for one in found)
     return {
         "misfits": [
-            {"words": m.words, "standard_errors": z, "shifts": of_fit.shifts(m), "unfollowed": m.unfollowed}
+            {
+                "words": m.words,
+                "standard_errors": z,
+                "shifts": of_fit.shifts(m),
+                "narrower": float(np.min(m.narrower)),
+                "unfollowed": m.unfollowed,
+            }
             for m, z in numbered
         ]
     }
+
+
+def _narrower(found: Sequence[Misfit], least: float = 1.4) -> str:
+    """By how much standard errors would fall with one of some causes, to first order, if by so large a factor. They
+    fall further: the smaller the noise, the less of the cause is taken for noise."""
+    factor = 1 / min(float(np.min(one.narrower)) for one in found)
+    return f", and standard errors would fall by a factor of {factor:.2g} or more" if factor >= least else ""
 
 
 def _listed(shifts: Mapping[str, float], most: int = 4) -> str:
@@ -153,6 +161,7 @@ def _experiment(
         tuple((o.signal, o.unit) for o in channels),
         tuple((freedom.label, freedom.coordinate.effort) for freedom in tree),
         sigmas,
+        tuple(size.keys for size in assembly.noise if size.given is None),
         impulses,
         all_efforts(assembly, point, trajectories),
         tuple(motors),

@@ -152,7 +152,8 @@ def _at_values(
     symbols = [p for p in problem.parameters if p.element_hash() in there]
     x = ca.vertcat(*symbols)
     function = ca.Function("physical", [x], [all_of, ca.densify(ca.jacobian(all_of, x))])
-    values, slopes = (np.asarray(part.full()) for part in function(ca.DM([at[p.name] for p in symbols])))
+    values = np.asarray(function(ca.DM([at[p.name] for p in symbols]))[0].full())
+    slopes = np.asarray(function(ca.DM([known.at.get(p.name, at[p.name]) for p in symbols]))[1].full())
     found = {}
     for i, row in enumerate(rows):
         own = {p.name: s for p, s in zip(symbols, slopes[i].tolist(), strict=True) if s and p.name in free}

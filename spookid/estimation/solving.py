@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -17,6 +18,7 @@ from spookid.assembly.problem import Problem
 from spookid.data.recording import RecordingFiles
 from spookid.errors import ProblemError, shown
 from spookid.estimation import continuation
+from spookid.estimation.explained import longest_interval
 from spookid.estimation.friction_width import at_widths, estimates_widths, widths_of
 from spookid.estimation.noise_components import check_components
 from spookid.estimation.outliers import doubt_samples
@@ -33,10 +35,13 @@ from spookid.results.settings import BACKENDS
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt, RecursiveLevenbergMarquardt
 from spookid.solvers.status import Callback, Status
+from spookid.tables.table import number
 
 SOLVERS: Mapping[str, type[LevenbergMarquardt] | type[Ipopt]] = {
     kind.name: kind for kind in (LevenbergMarquardt, RecursiveLevenbergMarquardt, Ipopt)
 }
+_MOST_STEPS = 100
+"""Steps from a sample to the next, at the most: times in milliseconds make a thousand times as many as are meant."""
 
 
 @checked
@@ -82,6 +87,7 @@ def begun(
         problem = problem.with_(recordings=tuple(problem.recordings))
     if warm_start is not None and not isinstance(warm_start, Solution):
         raise ProblemError(f"{problem.place}: warm_start is {shown(warm_start)}; give a Solution")
+    _check_clock(problem)
     solver = _solver(problem, backend, options)
     _check_law(problem, solver)
     if continuation.is_staged(problem, solver):
@@ -138,6 +144,18 @@ def of_bodies(problem: Problem, result: Solution, clock: Clock) -> dict[str, Laz
 
     found["findings"] = Lazy(findings, clock)
     return found
+
+
+def _check_clock(problem: Problem) -> None:
+    """Refuse times in other units than seconds, with which a fit has too many steps to end."""
+    for recording in problem.sample:
+        interval = longest_interval(problem, recording)
+        if interval > _MOST_STEPS * problem.step:
+            raise ProblemError(
+                f"{problem.place}: recording {recording.name!r} has a sample every {number(interval)} s, which are "
+                f"{math.floor(interval / problem.step):,} steps of {number(problem.step)} s; give times in seconds, or "
+                f"a step of {number(interval / _MOST_STEPS)} s or longer"
+            )
 
 
 def _check_law(problem: Problem, solver: Solver) -> None:

@@ -4,6 +4,9 @@ Samples and inputs are assigned to steps by the delays at the start of a fit, an
 that value. Likewise, impact forces are assigned by the initial impact times. The fit is repeated until delays and times
 no longer change, so that the result does not depend on these linearizations.
 
+A search without process noise stalls if initial values explain the motion badly. It then starts from a fit with process
+noise.
+
 The likelihood has local maxima with absurd inertias and too large process noise, or with measurement noise that is
 fitted as motion. A search for the noise may end there if initial values are wrong by a factor of ten. With small fixed
 noise, a fit from the same initial values finds the motion.
@@ -80,6 +83,18 @@ def with_impacts_at_rest(work: Work, found: Fit, still: float = 0.01) -> Fit:
         before = moved
         found = work.run(assembly.problem, Start(found.result, assembly=assembly), found)
     return found
+
+
+def with_noise_first(work: Work, first: Fit) -> Fit:
+    """Fit; if its deterministic dynamics did not converge, a fit with them that starts from one with process noise, which
+    bridges what wrong initial values leave unexplained."""
+    if not work.problem.is_hard or first.outcome.status not in (Status.DIVERGED, Status.STALLED):
+        return first
+    noisy = work.run(work.problem.with_(estimator="noise"), Start(own=work.problem.given), first)
+    if noisy.outcome.status is not Status.CONVERGED:
+        return first.with_(status=noisy.outcome.status) if noisy.outcome.status is Status.INTERRUPTED else first
+    later = work.run(work.problem, Start(noisy.result), noisy)
+    return later if later.rank > first.rank else first
 
 
 def with_explained_motion(work: Work, first: Fit) -> Fit:

@@ -15,9 +15,9 @@ Integers = NDArray[np.int64]
 _Byte = ctypes.c_char
 
 
-def location(array: NDArray[Any]) -> int:
-    """Address of an array's first number; 0 if it has none."""
-    if not array.size:
+def location(array: NDArray[Any] | None) -> int:
+    """Address of an array's first number; 0 if it has none, or for None."""
+    if array is None or not array.size:
         return 0
     try:  # NumPy takes several times as long to tell
         return ctypes.addressof(_Byte.from_buffer(array.data))

@@ -22,7 +22,7 @@ from spookid.argument_checks import checked
 from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.mechanics.inertia import DIGITS
-from spookid.mechanics.servo import Servo
+from spookid.mechanics.servo import Curve, Servo
 from spookid.parameter import is_zero, substitute
 from spookid.results import folders
 from spookid.results.result import Solution
@@ -164,10 +164,16 @@ def servos(
     Raises:
         ProblemError: without a servo, for a missing value or a gain that differs between recordings.
     """
-    if not problem.model.servos:
+    drives = declared_servos(problem)
+    if not drives:
         raise ProblemError(f"{problem.what} has no Servo; declare the drive of a joint as one")
     values = problem.parameter_set.on(found.values if isinstance(found, Solution) else dict(found))
-    return tuple(_actuator(problem, servo, values, dict(signals or {})) for servo in problem.model.servos)
+    return tuple(_actuator(problem, servo, values, dict(signals or {})) for servo in drives)
+
+
+def declared_servos(problem: Problem) -> list[Servo]:
+    """Drives of a problem that were declared as a ``Servo``."""
+    return [servo for servo in problem.model.servos if not isinstance(servo, Curve)]
 
 
 def _actuator(

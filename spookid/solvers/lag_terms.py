@@ -145,7 +145,7 @@ def volume_slopes(window: LagWindow, memory: Memory, point: Array) -> Array:
     if local:
         G = np.concatenate([p.matrix[:steps, columns] for p in local.values()], axis=2).transpose(0, 2, 1)
         surface = null_space_and_inverse(G, rank(G))
-    turns = Turns(steps, t, columns, None if surface is None else surface.inverse)
+    turns = Turns(steps, t, columns, None if surface is None else surface.inverse, None)
     slopes = np.zeros((steps, (reach + 1) * t + len(window.names)))
     for placed in window.placed:
         if not placed.factor.hard and (count := placed.count(steps, window.first)):

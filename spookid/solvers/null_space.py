@@ -13,9 +13,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.arrays import Array, Integers
+from spookid.kernels.arrays import Array, Integers, location
 from spookid.kernels.kernel import Call
-from spookid.kernels.native import Reflections, Routines, address, integers, reflections, routines
+from spookid.kernels.native import Reflections, Routines, integers, reflections, routines
 from spookid.kernels.precision import NEWTON, ROUNDING
 from spookid.kernels.thread_pool import SERIAL, ThreadPool
 from spookid.records import dataclass
@@ -146,9 +146,9 @@ class NullSpace:
         slopes = np.ascontiguousarray(numbers[self._wide : -1], dtype=np.int32)
         by.settle(
             *(len(states), program.address, *program.arguments(*call.at(part)), moving.address),
-            *(address(states), problem.manifold.ambient, problem.manifold.tangent, address(self._seen)),
-            *(address(plan.sizes), plan.lists.address, parameters, address(slopes), passes),
-            *(address(_LIMITS), address(basis), address(drag)),
+            *(location(states), problem.manifold.ambient, problem.manifold.tangent, location(self._seen)),
+            *(location(plan.sizes), plan.lists.address, parameters, location(slopes), passes),
+            *(location(_LIMITS), location(basis), location(drag)),
         )
         return True
 
@@ -235,9 +235,9 @@ class _Fit:
         by_columns, mixed = plan(numbers[:-1].T, numbers[-1]), np.zeros(1, dtype=np.int64)
         by.fit(
             *(len(self.states), program.address, *program.arguments(*self.call.at(self.steps))),
-            *(address(self.states), self.states.shape[1], address(self.entries)),
-            *(address(by_columns.sizes), by_columns.lists.address),
-            *(self.passes, address(_STILL), address(self.complement), address(self.residual), address(mixed)),
+            *(location(self.states), self.states.shape[1], location(self.entries)),
+            *(location(by_columns.sizes), by_columns.lists.address),
+            *(self.passes, location(_STILL), location(self.complement), location(self.residual), location(mixed)),
         )
         return not mixed[0]
 

@@ -55,6 +55,8 @@ class Misfit:
     """Another cause that explains at least half of the same effect; empty if there is none."""
     unfollowed: float = 0.0
     """Variance that samples between steps have beside noise, over that of noise, where the step is too long."""
+    narrower: Array | float = 1.0
+    """Standard errors of the parameters if the model had it, over those without, to first order, (n_p,)."""
 
 
 def said(words: str, unit: str, size: float) -> str:
@@ -337,6 +339,26 @@ def change_if_correlated(condensed: Condensed, found: Sequence[SerialCorrelation
     )
     change = np.linalg.solve(np.eye(len(scale)) + gain @ more, gain @ (scale * pull[:, 0]))
     return np.asarray(-scale * change)
+
+
+def narrower(condensed: Condensed, columns: Sequence[Columns], noises: Sequence[Sequence[str]]) -> Array:
+    """Factor of the standard errors, to first order, with a column in the model, (n_p,): the variance of each noise
+    that is estimated changes as the sum of its squares, and the logarithm of an error, with the inverse C of TᵀT, by
+    (C TᵀT C)_pp/C_pp of that of the noise, T of its rows alone."""
+    left = condensed.left(columns)
+    along, pull = (float(condensed.inner(left, other).item()) for other in (left, condensed.residuals))
+    size, logs = -pull / along if along > 0 else 0.0, np.zeros(len(condensed.inverse))
+    for names in noises:
+        shares, before, after = np.zeros(len(logs)), 0.0, 0.0
+        for name in names:
+            parts = (_each(condensed, part, name) for part in (condensed.T, condensed.residuals, left))
+            for T, r, e in zip(*parts, strict=True):
+                shares += np.sum((T @ condensed.inverse) ** 2, axis=0)
+                before, after = before + float(np.sum(r**2)), after + float(np.sum((r + size * e) ** 2))
+        if min(before, after) > 0:
+            logs += shares * math.log(after / before) / 2
+    variances = np.diag(condensed.inverse)
+    return np.exp(logs / np.where(variances > 0, variances, np.inf))
 
 
 def _of_white(null: Array, seen: float, squares: Array, measured: Array) -> tuple[float, float, float]:

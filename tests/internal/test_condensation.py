@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from spookid import Problem
 from spookid.kernels import native
+from spookid.kernels.arrays import location
 from spookid.kernels.kernel import Call, Kernel
-from spookid.kernels.native import address, integers, reflections
+from spookid.kernels.native import integers, reflections
 from spookid.solvers import condensation
 from spookid.solvers.condensation import Layout
 from spookid.stepping.impulses import Settings
@@ -81,8 +82,8 @@ def test_private_unknowns_are_fitted_by_sparse_reflections(name, by):
     still, mixed = np.array([1e-12]), np.zeros(1, dtype=np.int64)
     _held, *arguments = given(numbers)
     by.fit(
-        *(steps, *arguments, address(states), k + 2, address(entries), address(plan.sizes), plan.lists.address),
-        *(1, address(still), address(complement), address(residual), address(mixed)),
+        *(steps, *arguments, location(states), k + 2, location(entries), location(plan.sizes), plan.lists.address),
+        *(1, location(still), location(complement), location(residual), location(mixed)),
     )
     assert not mixed[0]
     expected = np.stack([np.linalg.lstsq(A, -b, rcond=None)[0] for A, b in zip(T, r, strict=True)])
