@@ -120,7 +120,7 @@ def warnings(solution: Solution) -> list[str]:
 
 def page(draws: Sequence[Draw]) -> Iterator[str]:
     """Its lines."""
-    seeds = min(Counter(d["row"] for d in draws if d["part"] != "measured").values(), default=0)
+    seeds = min(Counter((d["part"], d["row"]) for d in draws if d["part"] != "measured").values(), default=0)
     yield "# Accuracy of estimates and standard errors"
     yield ""
     yield from paragraph(

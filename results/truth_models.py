@@ -161,7 +161,7 @@ def swing(seed: int, disturbance: float, make: Callable[..., Twin] = pendulum) -
     known = {"J_Bzz": 0.004, **twin.truth} if make is furuta else twin.truth
     angles = swung(known, start, u, disturbance, rng)
     names = [sensor.signal for sensor in twin.problem.observations]
-    signals = {**dict(zip(names, angles.T, strict=True)), "u": u}
+    signals = dict(zip(names, angles.T, strict=True)) | ({"u": u} if twin.drive else {})
     return twin.problem.with_(recordings=[Recording(t, signals, name="swing")]), twin.truth
 
 

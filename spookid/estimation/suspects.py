@@ -30,6 +30,7 @@ from spookid.data.losses import robust
 from spookid.data.recording import Recording
 from spookid.kernels.arrays import Array, Integers, Mask
 from spookid.kernels.precision import HALF_DIGITS
+from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
 from spookid.results.findings import Finding
 from spookid.statistics.marginal import roughness
@@ -174,6 +175,19 @@ def _fastest(changes: Array) -> float:
     """What nine in ten of those that are none stay below."""
     moving = np.abs(changes[changes != 0])
     return float(np.quantile(moving, 0.9)) if len(moving) else np.inf
+
+
+def is_still(values: Array, period: float | None, lags: int = 20, least: float = 1e-3) -> bool:
+    """True if samples are constant but for white noise, by their autocorrelations at so many lags (Ljung and Box,
+    Biometrika 65, 1978); ``least``: probability of such ones below which they are not."""
+    known = values[np.isfinite(values)] if period is None else np.unwrap(values[np.isfinite(values)], period=period)
+    apart, n = known - np.mean(known), len(known)
+    total = float(apart @ apart)
+    if total <= n * (HALF_DIGITS * np.max(np.abs(known), initial=0.0)) ** 2:
+        return True
+    shares = [float(apart[lag:] @ apart[:-lag]) / total for lag in range(1, lags + 1) if lag < n / 4]
+    scattered = n * (n + 2) * sum(share**2 / (n - lag) for lag, share in enumerate(shares, 1))
+    return len(shares) == lags and bool(special.chdtrc(lags, scattered) > least)
 
 
 # --- problems without them ---
