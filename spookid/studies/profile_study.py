@@ -15,10 +15,10 @@ from spookid.report.pictures import BLUE, GREY, RED
 from spookid.report.study_page import Answer
 from spookid.results.result import Solution
 from spookid.studies.job import Job, KeptFits, Source, alone, unfinished
-from spookid.studies.profiling import CRITICAL, Profile, ProfilePoint, expected_fits, profile, side
+from spookid.studies.profiling import Profile, ProfilePoint, expected_fits, profile, side
 from spookid.studies.variants import estimator_line
 from spookid.studies.worker_pool import WorkerPool
-from spookid.tables.table import Block, Table, as_text, labelled, number
+from spookid.tables.table import HALF_WIDTH, Block, Table, as_text, labelled, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -140,7 +140,7 @@ def figure(profiles: Sequence[Profile]) -> Figure:
 
 def _draw(panel: Axes, profile: Profile) -> None:
     values = [point.value for point in profile.points]
-    panel.axhspan(-CRITICAL, CRITICAL, color=GREY, alpha=0.15, linewidth=0, label="within 95 %")
+    panel.axhspan(-HALF_WIDTH, HALF_WIDTH, color=GREY, alpha=0.15, linewidth=0, label="within 95 %")
     panel.plot(values, [point.zeta for point in profile.points], "o-", color=BLUE, markersize=4, label="refitted")
     if math.isfinite(profile.std_err) and profile.std_err > 0:
         line = [(value - profile.estimate) / profile.std_err for value in values]
