@@ -266,9 +266,9 @@ def compared(table: str) -> str:
 
 CAUTION = (
     "Where the noise is estimated, it may be another one there, which was not checked. Column *found* says how each "
-    "fit ended. Answers of `mpcc` that are B-stationary were compared with neighbouring pieces. Those of `exact` end by "
-    "the decrease of the cost, which is no test of neighbouring pieces. Other rows that differ below were not repeated: "
-    "`02_stribeck` of SPOOK, and `01_stribeck` and `03_dry` of SPOOK with multipliers as unknowns."
+    "fit ended. Answers of `mpcc` that are B-stationary were compared with neighbouring pieces. Those of `exact` end "
+    "by the decrease of the cost, which is no test of neighbouring pieces. Other rows that differ below were not "
+    "repeated: `02_stribeck` of SPOOK, and `01_stribeck` and `03_dry` of SPOOK with multipliers as unknowns."
 )
 
 
