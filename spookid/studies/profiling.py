@@ -126,6 +126,8 @@ class Profile(Tabular):
         if self.holds:
             return "The linearized interval is accurate: both intervals agree within 10 % of their width."
         wide = f"{self.ratio:.2g} times as wide as the linearized interval"
+        if abs(self.ratio - 1) < 0.1:
+            wide = "as wide as the linearized interval, but not centred on the estimate"
         return f"The likelihood-ratio interval is {wide}; use the likelihood-ratio interval."
 
     @property
@@ -180,7 +182,13 @@ def expected_fits() -> int:
 
 def interval_words(ends: tuple[float, float]) -> str:
     """Format an interval as ``[low, high]``, or as a dash if it is unknown."""
-    return "-" if any(map(math.isnan, ends)) else f"[{number(ends[0], 5)}, {number(ends[1], 5)}]"
+    return "-" if any(map(math.isnan, ends)) else f"[{', '.join(number(end, digits(ends)) for end in ends)}]"
+
+
+def digits(ends: tuple[float, float]) -> int:
+    """Significant digits that show an interval: five, or more for one that is narrow."""
+    size, width = max(map(abs, ends)), ends[1] - ends[0]
+    return max(5, math.ceil(math.log10(size / width)) + 2) if 0 < width < math.inf else 5
 
 
 @checked

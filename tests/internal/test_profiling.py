@@ -70,6 +70,13 @@ def test_a_bent_line_gives_another() -> None:
     found = of({-2.0: -4.0, -1.0: -2.0, 1.0: 1.0, 3.0: 3.0})
     assert found.interval == pytest.approx((-HALF_WIDTH / 2, HALF_WIDTH))
     assert "0.75 times as wide" in found.verdict
+    shifted = of({-2.0: -2.5, -1.0: -1.25, 1.0: 0.83, 3.0: 2.5})
+    assert "as wide as the linearized interval, but not centred" in shifted.verdict
+
+
+def test_an_interval_has_as_many_digits_as_show_its_width() -> None:
+    assert interval_words((1.2, 3.4)) == "[1.2, 3.4]"
+    assert interval_words((1.3499999e-4, 1.3500001e-4)) == "[0.00013499999, 0.00013500001]"
 
 
 def test_an_end_that_is_not_reached_is_the_bound_or_infinite() -> None:
