@@ -154,6 +154,8 @@ def test_the_gain_of_an_integral_is_identifiable_before_the_fit(tmp_path, capsys
     (tmp_path / "one.py").write_text(INTEGRAL.replace("LOG", str(tmp_path / "log.npz")))
     assert main(["check", str(tmp_path / "one.py")]) == 0
     assert "not identifiable" not in capsys.readouterr().out
+    assert main(["watch", str(tmp_path / "one.py"), str(tmp_path / "log.csv")]) == 2
+    assert "has the hidden state 'joint integral', which a smoother cannot hold" in capsys.readouterr().err
 
 
 def test_friction_that_sticks_with_deterministic_dynamics():
