@@ -22,8 +22,7 @@ import msgspec
 from spookid.assembly.loading import load_problem
 from spookid.assembly.problem import Problem
 from spookid.cli import terminal
-from spookid.cli.runner import Exit
-from spookid.cli.terminal import Interruption
+from spookid.cli.terminal import Exit, Interruption
 from spookid.errors import ProblemError
 from spookid.report import export as exports
 from spookid.report import page
@@ -31,10 +30,11 @@ from spookid.report.interactive import installed
 from spookid.results import folders
 from spookid.results.result import Solution
 from spookid.robots import Robot, ServoActuator, read, servos, write_isaac_lab
+from spookid.robots.actuators import declared_servos
 from spookid.robots.comparing import compare
 from spookid.robots.identified import at_values, check_same
 from spookid.robots.logs import Log, Matched, joint_in, opened, recording_of
-from spookid.robots.report_section import problem_of, section
+from spookid.robots.robot import problem_of, section
 from spookid.robots.scaffold import scaffold
 from spookid.robots.writing import write
 from spookid.statistics.whiteness import FALSE_ALARMS
@@ -160,7 +160,7 @@ def _servos(arguments: Namespace, result: Solution) -> tuple[ServoActuator, ...]
     if not wanted and not (source and Path(source.partition("::")[0]).is_file()):
         return ()
     problem = named_problem(arguments, result)
-    return servos(problem, result, dict(arguments.signal)) if wanted or problem.model.servos else ()
+    return servos(problem, result, dict(arguments.signal)) if wanted or declared_servos(problem) else ()
 
 
 def check_out(out: Path | None, ending: str, kind: str) -> None:

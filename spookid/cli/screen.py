@@ -26,8 +26,6 @@ from spookid.tables.table import ESTIMATED, Block, Table, as_text, counted, esti
 
 _EPOCH = 1e9
 """Timestamps from here on [s] are taken for seconds since 1970, the others for seconds of the log."""
-_SPARE = 2
-"""Columns that a value may become longer by before lines shift."""
 _SELDOM = 0.1
 """Between two times that the table is written [s] of the wall clock."""
 
@@ -70,7 +68,7 @@ class View:
         lines = [[clock(now), *values]]
         if not self._widths:
             lines.insert(0, ["time", *(labelled(name, estimate.units[name]) for name in self.names)])
-            self._widths = tuple(max(map(len, pair)) + _SPARE for pair in zip(*lines, strict=True))
+            self._widths = tuple(max(map(len, pair)) + 2 for pair in zip(*lines, strict=True))
         self._widths = tuple(max(w, len(cell)) for w, cell in zip(self._widths, lines[-1], strict=True))
         for line in lines:
             self.note("  ".join(cell.rjust(w) for cell, w in zip(line, self._widths, strict=True)))

@@ -21,8 +21,8 @@ from spookid.estimation import misspecification
 from spookid.estimation.fit import Fit, with_added_variance
 from spookid.estimation.fitting import Start
 from spookid.estimation.identifiability import condensed_at
-from spookid.estimation.sensor_noise import correlated_noise, with_correlation
 from spookid.estimation.starts import with_impacts_at_rest
+from spookid.estimation.trials import correlated_noise, with_correlation
 from spookid.estimation.work import Work
 from spookid.kernels.arrays import Array
 from spookid.results.findings import Finding

@@ -218,22 +218,27 @@ def _efforts(problem: Problem, recording: Recording, balance: Balance, clearly: 
         return
     if np.max(efforts.unexplained, initial=0.0) > _LITTLE:
         problem, balance, efforts = _calmer(problem, recording, balance, efforts)
-    worst = float(np.max(efforts.unexplained, initial=0.0))
+    shares = efforts.unexplained
+    if np.max(shares, initial=0.0) > _LITTLE and np.all(np.isfinite(shares)):
+        shares = balance.beyond_noise(efforts, recording)
+    worst = float(np.max(shares, initial=0.0))
+    if worst <= _LITTLE < np.max(efforts.unexplained, initial=0.0):  # noise leaves so much by itself
+        return
     late = [*_lag(problem, recording, efforts)]
     yield from late
     if late or worst <= _LITTLE:
         return
     said = f"In recording {recording.name!r}, with parameters within a factor of ten of their initial values, "
     required = "of the squared effort that the motion requires"
-    best, least = None, _mean_square(efforts.unexplained)
+    best, least = None, _mean_square(shares)
     for kind in _suppositions(problem, recording, balance, efforts):
         for one in kind:
             share = _left(one.efforts)
-            if _better(efforts.unexplained, share) and _mean_square(share) < clearly * least:
+            if _better(shares, share) and _mean_square(share) < clearly * least:
                 best, least = one, _mean_square(share)
         if best is not None and least < _LITTLE**2:
             break
-    given = _mean_square(efforts.unexplained)
+    given = _mean_square(shares)
     if best is not None:
         effect = (
             f"{said}the model does not explain {_percent(given)} {required}. This share would be {_percent(least)} "
@@ -244,9 +249,7 @@ def _efforts(problem: Problem, recording: Recording, balance: Balance, clearly: 
         yield _question("model", [recording.name], evidence, effect, best.advice)
     if best is not None or worst < _MOST:
         return
-    labels = [
-        name for name, share in zip(balance.regressor.joints.names, efforts.unexplained, strict=False) if share > _MOST
-    ]
+    labels = [name for name, share in zip(balance.regressor.joints.names, shares, strict=False) if share > _MOST]
     where = "" if efforts.bases is not None else f" along {', '.join(labels)}"
     effect = (
         f"{said}the model does not explain {_percent(worst**2)} {required}{where}. Is a unit or a sign wrong, an "

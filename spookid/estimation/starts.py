@@ -154,8 +154,6 @@ def asking_on_the_way(work: Work) -> Callback | None:
 
 _LONG = 10
 """Iterations after which a fit takes longer than to ask what may be wrong."""
-_SPEEDS = (0.03, 0.1, 0.3, 1.0)
-"""Velocities of the grid, in shares of the typical rate of the joint."""
 
 
 def continuous_laws(problem: Problem) -> list[tuple[Joint, ContinuousFriction]]:
@@ -230,7 +228,7 @@ def _regressed(
         return whole(found.x)
 
     grid = []
-    for shares in product(_SPEEDS, repeat=int(np.sum(curved))):
+    for shares in product((0.03, 0.1, 0.3, 1.0), repeat=int(np.sum(curved))):
         start = guess.copy()
         start[curved] = typical * np.array(shares)
         grid.append(least(np.clip(start, lower, upper), ~curved, 4))

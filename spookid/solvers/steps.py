@@ -16,9 +16,8 @@ import numpy as np
 from spookid.kernels.arrays import Array
 from spookid.kernels.stages import HardRows
 from spookid.records import dataclass
-from spookid.solvers.curvature import curvature
 from spookid.solvers.elimination import Elimination, ForwardSubstitution, assembled
-from spookid.solvers.linearization import Linearization
+from spookid.solvers.linearization import Linearization, curvature
 from spookid.solvers.quadratic_program import balanced, bounded_step, unopposed
 from spookid.solvers.reduced_problem import Evaluation, ReducedProblem
 from spookid.solvers.structured import NormalEquations, positive, pull_back
@@ -109,9 +108,14 @@ class MeritModel(Linearization):
         here, self._equations[chain] = self._equations[chain], None
         return self._assembled(chain) if here is None else here
 
-    def hard(self, chain: int) -> list[HardRows]:
-        """Coupled constraints of one chain."""
-        return [HardRows(rows.offsets, rows.matrix) for rows in self.coupled[chain]]
+    def hard(self, chain: int, share: float = 1.0) -> list[HardRows]:
+        """Coupled constraints of one chain, of whose violations a step is to remove a share."""
+        found = []
+        for rows in self.coupled[chain]:
+            matrix = rows.matrix.copy()
+            matrix[:, -1] *= share
+            found.append(HardRows(rows.offsets, matrix))
+        return found
 
     def _assembled(self, chain: int) -> NormalEquations:
         steps, n, reduced = self.problem.chains[chain].steps, len(self.problem.names), self.reduced
@@ -180,12 +184,14 @@ class MeritModel(Linearization):
             parts.append(pull_back(sources, values, chain.steps, self.reduced.tangent))
         return Tangent(tuple(s for s, _ in parts), np.sum([p for _, p in parts], axis=0))
 
-    def violations(self, residuals: list[list[Array]]) -> list[list[Array]]:
-        """Violations √ρ c per chain and coupled factor, in the remaining equations."""
+    def violations(self, residuals: list[list[Array]], left: float = 0.0) -> list[list[Array]]:
+        """Violations √ρ c per chain and coupled factor, in the remaining equations, less a share of those here that may
+        be left."""
         found = []
         for c, chain in enumerate(self.coupled):
             values = [r for f, r in self._augmented(c, residuals) if f in self.reduced.coupled]
-            found.append([block.reduce(r) for block, r in zip(chain, values, strict=True)])
+            pairs = zip(chain, values, strict=True)
+            found.append([block.reduce(r) - left * block.matrix[:, -1] for block, r in pairs])
         return found
 
     def _augmented(self, chain: int, residuals: list[list[Array]]) -> list[tuple[Factor, Array]]:
@@ -209,9 +215,11 @@ class MeritModel(Linearization):
 
 
 class DampedStep:
-    """Damped step: argmin of 2gᵀδ + δᵀ(JᵀJ + α D)δ within bounds and with Cδ = −c in coupled rows, for one α.
+    """Damped step: argmin of 2gᵀδ + δᵀ(JᵀJ + α D)δ within bounds and with Cδ = −τ c in coupled rows, for one α.
 
-    With ``exact``, JᵀJ + S replaces JᵀJ.
+    Damping shortens the step of a single unknown by τ = 1 / (1 + α). The share τ of the violations that a step removes
+    is the same, else neither steps nor changes of the multipliers would become short as α grows. With ``exact``,
+    JᵀJ + S replaces JᵀJ.
 
     Raises:
         NotPositiveDefiniteError: if α is too small for a factorization.
@@ -219,6 +227,8 @@ class DampedStep:
 
     def __init__(self, here: MeritModel, damping: float, exact: bool = False) -> None:
         self.here, self._damping, self._exact = here, damping, exact
+        self._share = 1 / (1 + damping)
+        """τ."""
         extra = here.curvature if exact else []
         self._eliminations = here.reduced.pool.map(self._eliminated, range(len(here.chains)))
         corner = here.corner + sum(s.corner for s in extra)
@@ -239,11 +249,11 @@ class DampedStep:
         damping = np.where(equations.diagonal == 0, 1.0, self._damping * equations.diagonal)
         if self._exact:
             equations.add(here.curvature[chain])
-        return Elimination(equations, damping, here.hard(chain), here.reduced.workspaces[chain])
+        return Elimination(equations, damping, here.hard(chain, self._share), here.reduced.workspaces[chain])
 
     def first(self) -> tuple[Tangent, float]:
         """First step from this point, and the predicted decrease of the merit; multipliers of the coupled constraints
-        are set accordingly, so that Cδ = −c."""
+        are set accordingly, so that Cδ = −τ c."""
         here, forwards = self.here, [e.own for e in self._eliminations]
         parameters = self._parameters(here.gradient.parameters, forwards)
         steps = here.reduced.pool.map(lambda e: e.step(e.own, parameters), self._eliminations)
@@ -256,7 +266,7 @@ class DampedStep:
             for (_, both), chain in zip(steps, here.multipliers, strict=True)
         ]
         here.reduced.shift_to(found, here.coupled)
-        return step, promised + here.reduced.constraint_merit(here.residuals) - here.violated
+        return step, promised + self._share * (here.reduced.constraint_merit(here.residuals) - here.violated)
 
     def again(self, step: Tangent, residuals: list[list[Array]]) -> Tangent:
         """Step that is corrected by the residuals at its end."""
@@ -264,7 +274,7 @@ class DampedStep:
         gradient = here.pull_back(residuals).plus(step.stretched(here.scales, self._damping))
         if self._exact:
             gradient = gradient.plus(here.curvature_times(step))
-        values = here.violations(residuals)
+        values = here.violations(residuals, 1 - self._share)
         triples = list(zip(self._eliminations, gradient.states, values, strict=True))
         forwards = here.reduced.pool.map(lambda each: each[0].forward(each[1], each[2]), triples)
         parameters = self._parameters(gradient.parameters, forwards, step.parameters)

@@ -22,7 +22,7 @@ from itertools import pairwise
 import numpy as np
 
 from spookid.kernels.arrays import Array
-from spookid.kernels.precision import NO_INFORMATION
+from spookid.kernels.precision import NEWTON, NO_INFORMATION
 from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
 from spookid.statistics.weak_directions import RESOLVED
@@ -35,7 +35,6 @@ _MOST = 24
 """Most blocks: with more, each is shorter, and correlations over its length are missed."""
 _LASTING = 3.0
 """Correlation times that a block lasts at least."""
-_ITERATIONS = 50
 _ROUNDS = 2
 """In which weights follow the correlation of residuals."""
 _FARTHEST = 0.3
@@ -171,7 +170,7 @@ class _Fit:
     def _converged(self, whole: Array, variances: Array) -> Array:
         """Gauss–Newton, each step halved until it descends, weights after each; the variances of e."""
         found = variances
-        for _ in range(_ITERATIONS):
+        for _ in range(NEWTON):
             right, information = self._equations(whole, variances)
             right = right + self._prior * np.append(self._z, np.zeros(len(self._free)))
             information = information + np.diag(self._prior)

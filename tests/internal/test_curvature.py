@@ -187,23 +187,40 @@ def test_second_derivatives_are_taken_only_where_needed(monkeypatch):
     assert asked
 
 
-def test_the_exact_step_where_only_hard_rows_link_steps():
-    """Their multipliers bend pairs of steps of which no soft row sees both."""
+def violating() -> MeritModel:
+    """A point at which constraints that link steps do not hold."""
     transcription, rng = bent(False, True, False), np.random.default_rng(4)
     transcription = transcription.with_factors([f for f in transcription.factors if f.name != "shove"])
     start = Point((0.5 + 0.2 * rng.normal(size=(STEPS, 3)),), np.array([0.3, 0.7]))
     reduced = ReducedProblem(transcription, start)
-    here = MeritModel(reduced, reduced.evaluate(start))
-    damping = 1.0
+    return MeritModel(reduced, reduced.evaluate(start))
+
+
+def test_damping_shortens_steps_towards_constraints_too_and_bounds_the_multipliers():
+    here, lengths, forces = violating(), [], []
+    for damping in (1e2, 1e8):
+        step, promised = DampedStep(here, damping).first()
+        assert promised > 0
+        lengths.append(step.scaled_norm(here.scales))
+        forces.append(max(float(np.max(np.abs(force))) for force in here.reduced.forces(0)))
+    assert lengths[1] < 2e-6 * lengths[0]
+    assert forces[1] == pytest.approx(forces[0], rel=0.1)
+
+
+def test_the_exact_step_where_only_hard_rows_link_steps():
+    """Their multipliers bend pairs of steps of which no soft row sees both."""
+    here, damping = violating(), 1.0
     DampedStep(here, damping).first()  # for the multipliers
     step, promised = DampedStep(here, damping, exact=True).first()
     plain, bend = bends(here, step)
     foretold = -2 * here.pull_back(here.residuals).dot(step) - plain - bend
     assert abs(bend) > 1e-3 * plain
-    violated = sum(float(np.sum(rows**2)) for rows in here.violations(here.residuals)[0])  # Cδ = −c
-    assert promised == pytest.approx(foretold + violated, rel=1e-9)
+    left = damping / (1 + damping)  # Cδ = −c / (1 + α)
+    violated = sum(float(np.sum(rows**2)) for rows in here.violations(here.residuals)[0])
+    assert promised == pytest.approx(foretold + (1 - left**2) * violated, rel=1e-9)
     for rows in here.coupled[0]:
         moved = step.states[0].reshape(STEPS, -1)
         along = np.hstack([*(moved[o : o + len(rows.matrix)] for o in rows.offsets)])
         whole = np.hstack([along, np.broadcast_to(np.append(step.parameters, 1.0), (len(along), 3))])
-        np.testing.assert_allclose(np.einsum("kc,kcr->kr", whole, rows.matrix), 0.0, atol=1e-12)
+        remaining = left * rows.matrix[:, -1]
+        np.testing.assert_allclose(np.einsum("kc,kcr->kr", whole, rows.matrix), remaining, atol=1e-12)
