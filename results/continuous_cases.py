@@ -1,4 +1,4 @@
-"""The cases of `truth_continuous.py`: a motion in continuous time, and the problem that is to find its parameters."""
+"""The cases of `truth.py`: a motion in continuous time, and the problem that is to find its parameters."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,18 +27,11 @@ class Case:
     inputs: Callable[[Array], Mapping[str, Array]] = lambda _: {}
     """Of the motors, by time."""
 
-    def posed(self, seed: int, sigma: float = SIGMA, finer: int = 1) -> Problem:
-        """The problem with a draw of the sensors' noise, and guesses off by a factor of two to either side.
-
-        Args:
-            finer: samples of the inputs for each of the sensors.
-        """
+    def posed(self, seed: int, sigma: float = SIGMA) -> Problem:
+        """The problem with a draw of the sensors' noise, and guesses off by a factor of two to either side."""
         random = np.random.default_rng(seed)
-        t = STEP / finer * np.arange(finer * (len(TIMES) - 1) + 1)
-        shown = {name: np.full(len(t), np.nan) for name in self.angles}
-        for name, angle in self.angles.items():
-            shown[name][::finer] = angle + random.normal(0.0, sigma, len(TIMES))
-        recording = Recording(t=t, signals={**shown, **self.inputs(t)}, name=f"seed {seed}")
+        shown = {name: angle + random.normal(0.0, sigma, len(TIMES)) for name, angle in self.angles.items()}
+        recording = Recording(t=TIMES, signals={**shown, **self.inputs(TIMES)}, name=f"seed {seed}")
         guess = {name: value * (2.0, 0.5)[i % 2] for i, (name, value) in enumerate(self.truth.items())}
         return self.problem.with_(recordings=[recording], initial=guess)
 
@@ -63,26 +56,26 @@ def furuta() -> Case:
     return Case("Furuta, release", twin.problem, twin.truth, {"theta1": q[:, 0], "theta2": q[:, 1]})
 
 
-def fourbar(held: bool = True) -> Case:
-    """A driven four-bar, its voltage held between samples as a controller gives it, or continuous."""
+def fourbar() -> Case:
+    """A driven four-bar, its voltage held between samples as a controller gives it."""
     twin = truth_twins.fourbar(STEP, Variational())
     free = dict(twin.truth)
     gain, drive = free.pop("K"), twin.drive
     assert drive is not None
     start, law = np.array([twin.initial["drive"]]), exact.fourbar(**free)
-    q = exact.forced(law, start, TIMES, lambda s: np.array([gain * drive(s)]), STEP if held else None)[:, 0]
+    q = exact.forced(law, start, TIMES, lambda s: np.array([gain * drive(s)]), STEP)[:, 0]
     _, rocker = exact.loop(q)
     angles = {"crank": q, "rocker": np.arctan2(rocker[1], rocker[0])}
     return Case("four-bar, driven", twin.problem, twin.truth, angles, lambda t: {"u": drive(t)})
 
 
-def arm(held: bool = True) -> Case:
-    """Three joints, yaw and two of pitch, driven by torques of a few tones, held between samples or continuous."""
+def arm() -> Case:
+    """Three joints, yaw and two of pitch, driven by torques of a few tones, held between samples."""
     truth = {"I_column": 0.03, "I_upper": 0.012, "I_fore": 0.004, "b_1": 0.1, "b_2": 0.08, "b_3": 0.04}
     law = exact.arm(
         ArmSizes(), *(truth[n] for n in ("I_column", "I_upper", "I_fore")), [truth[f"b_{i}"] for i in (1, 2, 3)]
     )
-    q = exact.forced(law, np.zeros(3), TIMES, _torques, STEP if held else None)
+    q = exact.forced(law, np.zeros(3), TIMES, _torques, STEP)
     angles = {f"q_{i + 1}": q[:, i] for i in range(3)}
     return Case("arm of three joints", _arm_problem(ArmSizes()), truth, angles, _arm_inputs)
 
@@ -124,4 +117,9 @@ def _arm_problem(sizes: ArmSizes) -> Problem:
     return Problem("arm", model, observations=sensors, step=STEP)
 
 
-CASES: tuple[Callable[[], Case], ...] = (dry_pendulum, furuta, fourbar, arm)
+CASES: Mapping[str, Callable[[], Case]] = {
+    "pendulum with dry friction": dry_pendulum,
+    "Furuta pendulum": furuta,
+    "four-bar": fourbar,
+    "arm with three joints": arm,
+}

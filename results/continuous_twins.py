@@ -1,4 +1,4 @@
-"""Mechanisms for `truth_continuous.py`, integrated without any part of spookid: Lagrange's equations, derived by hand.
+"""Mechanisms for `truth.py`, integrated without any part of spookid: Lagrange's equations, derived by hand.
 
 The data are those of continuous time: DOP853 with a tolerance of 1e-12, so that no time step is in them. Inputs are
 held between the samples of a drive, as a digital controller holds them, and the integration starts anew at each.

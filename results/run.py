@@ -85,11 +85,11 @@ PAGES = (
     Page(("scaling.md",), "results/scaling.py", 11),
     Page(("benchmarks.md",), "tests/benchmarks --largest 1000000 --markdown results/benchmarks.md", 15),
     Page(("figure_4.md", "figure_6.md", "figure_7.md", "time.md"), "results/sensitivity.py", 30, data=True),
+    Page(("truth.md",), "results/truth.py", 30, data=True),
     Page(("riccati.md",), "results/riccati.py", 30, ("example_robot_data",)),
     Page(("friction.md",), "results/friction.py", 60, data=True),
     Page(("bayesian.md",), "results/bayesian.py --parts parts.jsonl", 90, ("example_robot_data", "pinocchio")),
     Page(("robustness.md",), "results/robustness.py", 240, data=True),
-    Page(("truth.md",), "results/truth.py", 300, data=True),
 )
 QUICK = 2.0
 """Pages of at most so many minutes are made by default."""

@@ -1,330 +1,307 @@
-"""Where estimates are and whether their errors are true: `python results/truth.py` writes truth.md.
+"""Whether estimates and their standard errors are right, and warnings mean something: `python results/truth.py`.
 
-With SPOOKID_DATA set, measured devices are fitted without any weight; then twins with known parameters are drawn and
-fitted again and again, and intervals of 95 % counted, of twins in the steps of the fit and of twins of an independent
-integrator (`truth_continuous.py`), and what is said of models that lack something (`truth_misfit.py`). `--seeds N`
-draws so many of each (200 by default, hours); `--only PART` writes one part to the terminal.
+Synthetic data are drawn and fitted with all defaults, with correct models, with faults of the data and with faults of
+the model; logs are watched; and recordings of measured devices are compared. Each draw is kept in FILE (``--kept``) as
+it is made, and the page is written after each round of seeds, so that a run may be stopped and continued. By default
+FILE is in the folder of temporary files, one for each commit, so that all draws of a page are of one commit.
 """
 
 import argparse
+import json
 import os
+import tempfile
+import textwrap
 import time
-from collections.abc import Callable, Iterator, Sequence
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import truth_continuous
-import truth_misfit
-from truth_twins import Twin, fourbar, free_scale, furuta, pendulum
+import truth_measured
+from run import sources_commit
+from truth_driven import Posed
+from truth_faults import FAULTS, MECHANISMS
+from truth_measured import DRIVES, RELEASES, SWINGUPS
+from truth_models import FLAWED, FORCED, FREE
+from truth_watch import WATCHED, watched
 
-from spookid import (
-    GROUND,
-    Body,
-    Hinge,
-    HingeAngle,
-    Model,
-    Motor,
-    Parameter,
-    Problem,
-    Recording,
-    Solution,
-    Spook,
-    Variational,
-    gravity,
-    load_problem,
-)
-from spookid.assembly.assembly import assemble
-from spookid.estimation.identifiability import a_priori
-from spookid.statistics.sensitivities import Sensitivities
-from spookid.statistics.weak_directions import UNSEEN
+from spookid import Problem, ProblemError, Solution
 
-HERE = Path(__file__).parent
-PROBLEMS = HERE.parent / "problems"
-DISTURBANCES = {"none": 0.0, "weakly identifiable": 1e-5, "identifiable": 1e-4, "dominant": 3e-3}
-"""Of every hinge [N m/√Hz]."""
-PARTS = ("measured", "weight", "coverage", "continuous", "misfit", "prior", "time")
-SEEDED = ("coverage", "continuous", "misfit")
-"""Parts that are drawn again and again."""
-EMPS = {"M": 95.11, "F_v": 203.5, "F_c": 20.39, "offset": -3.165}
-"""Published by least squares [kg, N s/m, N, N]."""
-_ODRIVE = r"""\ These recordings disagree by more than their standard errors. The converged fits report that their
-residuals are not white noise: outliers of both encoders, an offset of alpha, a constant torque in the axle, and another
-kind of dry friction in the pin. The model does not contain these effects. A recording with voltage steps has one
-voltage, which separates the gain K from dry friction only while the axle turns back. The fit of sine_1V ends at the
-iteration limit, with sensor noise estimated as zero."""
+PAGE = Path(__file__).parent / "truth.md"
+SEEDS = 20
+COVERED = 1.96
+"""Half width of an interval of 95 %, in standard errors."""
+Key = tuple[str, str]
+"""Part and row."""
+Draw = dict[str, Any]
+POWER: Mapping[str, tuple[int, str]] = {f"{m.name}: {f}": (i, f) for i, m in enumerate(MECHANISMS) for f in m.faults()}
+MEASURED: Mapping[str, Key] = {
+    f"{name} {estimator}": (name, estimator)
+    for name, estimator in (*RELEASES, *((name, "auto") for name in (*SWINGUPS, *DRIVES)))
+}
+NAMES: Mapping[str, Iterable[str]] = {
+    "forced": FORCED,
+    "free": FREE,
+    "flawed": FLAWED,
+    "power": POWER,
+    "watch": WATCHED,
+    "measured": MEASURED,
+}
+FAR = "initial values off by two"
+"""In the names of rows that are fitted from the true values, too."""
 
 
-def emps(step: float, start: float) -> Problem:
-    """The positioning system as a hinge: an inertia for its mass, a torque for its force."""
-    file = np.load(Path(os.environ["SPOOKID_DATA"]) / "emps" / "DATA_EMPS.npz")
-    t = file["t"].ravel()
-    M, F_v = Parameter("M", start, lower=1e-3), Parameter("F_v", 2 * start, lower=0)
-    F_c, offset = Parameter("F_c", start / 5, lower=0), Parameter("offset", 0.0)
-    cart = Body("cart", mass=1.0, inertia=(1, M, 1))
-    axis = {"x": (0, 1, 0), "y": (0, 0, -1)}
-    slide = Hinge("slide", GROUND.frame(**axis), cart.frame(**axis), viscous=F_v, coulomb=F_c)
-    signals = {"qm": file["qm"].ravel(), "vir": file["vir"].ravel(), "one": np.ones(len(t))}
-    motors = [Motor(slide, "vir", gain=float(file["gtau"])), Motor(slide, "one", gain=-offset)]
-    model = Model(bodies=[cart], joints=[slide], motors=motors, gravity=gravity(9.81))
-    recording = Recording(t=t, signals=signals, name="EMPS")
-    return Problem("emps", model, [recording], [HingeAngle(slide, "qm")], step=step)
+def seeded(name: str, seed: int) -> int:
+    """A seed of its own for each row, so that rows are independent."""
+    return zlib.crc32(name.encode()) // 1000 * 1000 + seed
 
 
-def measured() -> Iterator[str]:
-    """Lines on measured devices."""
-    yield from _emps()
-    yield from _releases()
-    yield from _devices()
+def drawn(part: str, row: str, seed: int) -> Draw:
+    """What one fit says."""
+    began, found = time.process_time(), {"part": part, "row": row, "seed": seed}
+    if part == "measured":
+        found |= truth_measured.measured(*MEASURED[row])
+    elif part == "watch":
+        found |= watched(row, seeded(row, seed))
+    elif part == "power":
+        i, fault = POWER[row]
+        solution = MECHANISMS[i].posed(fault, seeded(MECHANISMS[i].name, seed)).solve()
+        found |= {"warned": warnings(solution), **MECHANISMS[i].judged(fault, solution)}
+    else:
+        kinds: Mapping[str, Callable[[int], Posed]] = {"forced": FORCED, "free": FREE, "flawed": FLAWED}[part]
+        problem, truth = kinds[row](seeded(row, seed))
+        began = time.process_time()
+        found |= fitted(problem, truth)
+    found.setdefault("seconds", time.process_time() - began)
+    if FAR in row and "log_likelihood" in found:
+        found["best"] = problem.with_(initial=dict(truth)).solve().log_likelihood
+    return found
 
 
-def _emps() -> Iterator[str]:
-    yield "## EMPS, a positioning system (published: " + ", ".join(f"{k} {v:g}" for k, v in EMPS.items()) + ")"
+def fitted(problem: Problem, truth: Mapping[str, float]) -> Draw:
+    """Errors over standard errors, and what the fit says and chooses."""
+    began = time.process_time()
+    try:
+        solution = problem.solve()
+    except ProblemError as error:
+        return {
+            "status": f"refused: {error}",
+            "z": {},
+            "unknown": 0,
+            "warned": [],
+            "chosen": False,
+            "correlated": False,
+        }
+    z = {n: (solution[n].estimate - value) / solution[n].std_err for n, value in truth.items() if solution[n].std_err}
+    choice, known = solution.choice, {name: float(one) for name, one in z.items() if np.isfinite(one)}
+    return {
+        "status": solution.status.value,
+        "z": known,
+        "unknown": len(truth) - len(known),
+        "warned": warnings(solution),
+        "chosen": bool(choice and choice.is_hard),
+        "correlated": bool(choice and choice.correlation_times),
+        "log_likelihood": solution.log_likelihood,
+        "seconds": time.process_time() - began,
+    }
+
+
+def warnings(solution: Solution) -> list[str]:
+    """Codes of findings that are no notes, and whether there is no answer."""
+    codes = {finding.code for finding in solution.findings if finding.severity != "note"}
+    return sorted(codes | ({"no answer"} if solution.no_answer else set()))
+
+
+# --- the page ---
+
+
+def page(draws: Sequence[Draw]) -> Iterator[str]:
+    """Its lines."""
+    seeds = min(Counter((d["part"], d["row"]) for d in draws if d["part"] != "measured").values(), default=0)
+    yield "# Accuracy of estimates and standard errors"
     yield ""
-    rows = []
-    for step in (0.001, 0.005):
-        for start in (10.0, 50.0, 1000.0):
-            found, seconds = _timed(emps(step, start))
-            numbers = [f"{_value(found, name)} ({_off(found, name, EMPS[name])})" for name in EMPS]
-            rows.append([f"{1000 * step:g} ms", f"{start:g}", *numbers, found.status.value, f"{seconds:.1f} s"])
-    yield from _table(["step", "M at start", *EMPS, "status", "time"], rows)
-
-
-def _releases() -> Iterator[str]:
-    yield "## Three releases of a pendulum: a = m g l/(J + m l²), reference 119.55 to 120.27 1/s²"
+    yield from paragraph(
+        "The command `python results/truth.py` fits synthetic data and measured devices with all defaults, and writes",
+        f"this page. Each row has {seeds} seeds or more, which differ from those of other rows. All motions are from",
+        "integrators that share no code with spookid.",
+    )
+    yield from _models(of(draws, "forced", "free"))
+    yield from _flawed(of(draws, "flawed"))
+    yield from _power(of(draws, "power"))
+    yield from _watch(of(draws, "watch"))
+    yield "## Measured devices"
     yield ""
-    rows = []
-    for name in (f"{release}_{law}" for law in ("viscous", "dry") for release in ("01", "02", "03")):
-        problem = load_problem(f"{PROBLEMS / 'pendulum_free_swing.py'}::{name}")
-        for estimator in ("noise", "auto"):
-            found, seconds = _timed(problem.with_(estimator=estimator))
-            a = "{:.2f} ± {:.2f}".format(*_frequency(found))
-            ending = [_noise(found), found.status.value, f"{seconds:.1f} s"]
-            rows.append([name, found.choice.estimator, a, _value(found, "b"), *ending])
-    header = ["release, friction", "estimator", "a [1/s²]", "b [N m s]", "noise", "status", "time"]
-    yield from _table(header, rows)
-    yield from (
-        (
-            'In each pair of columns, the first has estimator="noise", and the second has the estimator '
-            "of a default solve."
-        ),
-        "",
+    yield from paragraph(*truth_measured.INTRODUCTION)
+    yield from truth_measured.tables({MEASURED[d["row"]]: d for d in of(draws, "measured")})
+
+
+def paragraph(*parts: str) -> Iterator[str]:
+    """Lines of a paragraph, none of which begins with a percent sign."""
+    text = " ".join(parts).replace(" %", "\u00a0%")
+    yield from (line.replace("\u00a0", " ") for line in textwrap.wrap(text, 120, break_on_hyphens=False))
+    yield ""
+
+
+def of(draws: Sequence[Draw], *parts: str) -> list[Draw]:
+    """Those of some parts."""
+    return [draw for draw in draws if draw["part"] in parts]
+
+
+HEAD = "synthetic data | fits | covered [%] | z | warned [%]"
+
+
+def _models(draws: list[Draw]) -> Iterator[str]:
+    yield "## Correct models"
+    yield ""
+    yield from paragraph(
+        "The table shows how many 95 % intervals contain the true value (covered), and the root mean square of error",
+        "over standard error (z). The next columns show the share of fits with a warning, which is a false alarm, with",
+        "deterministic dynamics, and with correlated sensor noise. The last column is the median CPU time of a fit.",
+    )
+    yield from _heading(f"{HEAD} | deterministic [%] | correlated [%] | CPU [s]")
+    shown = ("warned", "chosen", "correlated")
+    for part, name in (("forced", "all with a random force"), ("free", "all without")):
+        own = of(draws, part)
+        for kind in NAMES[part]:
+            yield from _row(kind, [draw for draw in own if draw["row"] == kind], shown)
+        yield from _row(name, own, shown)
+    yield from _row("all", draws, shown)
+    yield ""
+    forced, far = of(draws, "forced"), [draw for draw in draws if "best" in draw]
+    chosen = [draw for draw in forced if draw["chosen"]]
+    codes = Counter(code for draw in draws for code in draw["warned"])
+    near = sum(d["best"] - d["log_likelihood"] < 1 and max(map(abs, d["z"].values()), default=9) < 4 for d in far)
+    missing = sum(draw["unknown"] for draw in draws)
+    yield from paragraph(
+        f"With a random force, deterministic dynamics are the wrong choice. They were chosen in {len(chosen)} of",
+        f"{len(forced)} fits, and in {sum(_misses(d) > 0 for d in chosen)} of these an interval misses the true value.",
+        f"The false alarms are: {_codes(codes) or 'none'}. {_converged(draws)}",
+        f"The data do not determine {missing} parameters, which have no standard error. With initial values off by",
+        f"two, {near} of {len(far)} fits reach the log-likelihood of a fit from the true values, or miss it by less",
+        "than 1. Their estimates are within 4 standard errors.",
     )
 
 
-def _devices() -> Iterator[str]:
-    swingups = [f"swingup_{rate}hz_{i}" for rate, count in ((500, 3), (250, 2)) for i in range(1, count + 1)]
-    drives = ["pulses_torque_units", "sine_1V", "sine_4V", "step_2V", "step_5V"]
-    for title, file, recordings, names, remark in (
-        ("Qube, swing-ups", "furuta_swingup.py", swingups, ("J_arm", "J_rod", "K", "b_1"), ""),
-        ("ODrive pendulum", "furuta_odrive.py", drives, ("J_arm", "J_rod", "K", "b_1"), _ODRIVE),
-    ):
-        yield f"## {title}"
-        yield ""
-        rows, found = [], []
-        for name in recordings:
-            solution, seconds = _timed(load_problem(f"{PROBLEMS / file}::{name}"))
-            found.append(solution)
-            values = [_value(solution, parameter) for parameter in names]
-            rows.append([name, *values, _noise(solution), solution.status.value, f"{seconds:.1f} s"])
-        rows.append(["spread over mean error", *(_agreement(found, parameter) for parameter in names), "", "", ""])
-        yield from _table(["recording", *names, "noise", "status", "time"], rows)
-        if remark:
-            yield from (remark, "")
-
-
-def weights() -> Iterator[str]:
-    """Lines on what a given state weight makes of measured devices."""
-    yield "## The same with a given state weight κ"
+def _flawed(draws: list[Draw]) -> Iterator[str]:
+    yield "## Faults of the data"
     yield ""
-    yield "The table shows M of EMPS at 1 ms, and a of the first release with viscous friction."
-    yield ""
-    positioning = emps(0.001, 50.0)
-    release = load_problem(f"{PROBLEMS / 'pendulum_free_swing.py'}::01_viscous")
-    assert isinstance(release, Problem)
-    yield from _table(
-        ["κ for EMPS", "M [kg]"], [[_weight(k), _M(positioning, k)] for k in (1e-4, 1e-2, 1.0, 100.0, None)]
+    yield from paragraph(
+        "Here the data have a fault that a warning should name, and the models are correct. Random torques below 1 Hz",
+        "are not white noise, as the fit assumes. The tones of the oscillator are interpolated with the correct hold;",
+        "the warning says by how much another hold would change the estimates.",
     )
-    yield from _table(
-        ["κ for the release", "a [1/s²]"], [[_weight(k), _a(release, k)] for k in (100.0, 1e4, 1e6, 1e8, None)]
+    yield from _heading(f"{HEAD} | CPU [s] | warnings")
+    for kind in FLAWED:
+        own = [draw for draw in draws if draw["row"] == kind]
+        for line in _row(kind, own, ("warned",)):
+            yield f"{line} {_codes(Counter(code for draw in own for code in draw['warned']))} |"
+    yield ""
+
+
+def _power(draws: list[Draw]) -> Iterator[str]:
+    yield "## Faults of the model"
+    yield ""
+    moved = [draw for draw in draws if draw["moved"] and FAULTS[POWER[draw["row"]][1]]]
+    found = sum(bool(draw["warned"]) for draw in moved)
+    yield from paragraph(
+        "The data of a row have one effect that the model does not contain. Fits that are off have an estimate three",
+        "standard errors or more from the true value. The next columns count those of them with a warning, all fits",
+        "with a warning, and the fits in which a message names the effect. Altogether",
+        f"{len(moved)} fits with an effect are off, and {found} of them have a warning.",
     )
-
-
-def _weight(weight: float | None) -> str:
-    return "noise estimated" if weight is None else f"{weight:g}"
-
-
-def _M(problem: Problem, weight: float | None) -> str:
-    return _value(problem.solve(state_weight=weight, estimator="noise"), "M")
-
-
-def _a(problem: Problem, weight: float | None) -> str:
-    return "{:.2f} ± {:.2f}".format(*_frequency(problem.solve(state_weight=weight, estimator="noise")))
-
-
-def _frequency(found: Solution) -> tuple[float, float]:
-    """a = m g l/(J + m l²) of a release and its standard error [1/s²]."""
-    torque, arm = 0.01225 * 9.81 * 0.062, 0.01225 * 0.062**2
-    a = torque / (found["J"].estimate + arm)
-    return a, a * found["J"].std_err / (found["J"].estimate + arm)
-
-
-def coverage(seeds: int) -> Iterator[str]:
-    """Lines on intervals of 95 % that contain the true value."""
-    yield f"## 95 % intervals that contain the true value, {seeds} draws each, in %"
+    yield from _heading("mechanism: effect | fits | off | off, warned | warned | named")
+    for kind, (_, fault) in POWER.items():
+        if own := [draw for draw in draws if draw["row"] == kind]:
+            far = [draw for draw in own if draw["moved"]]
+            warned = (f"{sum(bool(draw['warned']) for draw in some)}" for some in (far, own))
+            named = f"{sum(draw['named'] for draw in own)}" if FAULTS[fault] else ""
+            yield f"| {kind} | {len(own)} | {len(far)} | {' | '.join(warned)} | {named} |"
     yield ""
-    yield (
-        "The process noise of every hinge is: " + ", ".join(f"{k} {v:g}" for k, v in DISTURBANCES.items()) + " N m/√Hz."
+
+
+def _watch(draws: list[Draw]) -> Iterator[str]:
+    yield "## Changes found by `watch`"
+    yield ""
+    yield from paragraph(
+        "The first 5 s of a log are fitted, and the rest is read sample by sample. A change is found if its parameter",
+        "is named within 2 s and its time is right within 1 s. The other logs have no change, so that a report is a",
+        "false alarm; the last columns are those of the final estimates.",
     )
-    yield "The sensor noise is 1 mrad. All parameters with a standard error are pooled; the next column"
-    yield "shows the root mean"
-    yield "square of error divided by standard error."
-    yield ""
-    settings: list[tuple[str, Callable[[], Twin]]] = []
-    for step in (0.01, 0.005):
-        rigid = {"step": step, "stepper": Variational()}
-        for make in (pendulum, furuta, partial(furuta, full=True), fourbar):
-            settings.append((f"Variational, {1000 * step:g} ms", partial(make, **rigid)))
-    settings.append(("Spook, 10 ms", partial(pendulum, step=0.01, stepper=Spook())))
-    rows = []
-    for title, make in settings:
-        cells = []
-        for disturbance in DISTURBANCES.values():
-            hits, errors = _covered(make, disturbance, seeds)
-            cells.append(f"{100 * hits:.1f} ({errors:.2f})")
-        rows.append([make().name, title, *cells])
-        print(rows[-1], flush=True)
-    yield from _table(["twin", "stepper, step", *DISTURBANCES], rows)
-
-
-def _covered(make: Callable[[], Twin], disturbance: float, seeds: int) -> tuple[float, float]:
-    with ProcessPoolExecutor(max_workers=int(os.environ.get("JOBS", "2"))) as pool:
-        draws = list(pool.map(partial(_draw, make, disturbance), range(seeds), chunksize=5))
-    z = np.concatenate(draws)
-    return float(np.mean(np.abs(z) < 1.96)), float(np.sqrt(np.mean(z**2)))
-
-
-def _draw(make: Callable[[], Twin], disturbance: float, seed: int) -> np.ndarray:
-    """Errors over standard errors of the parameters that carry one."""
-    twin = make()
-    found = twin.fit([twin.recording(disturbance, seed)]).solve()
-    pairs = [(found[name].estimate - value, found[name].std_err) for name, value in twin.truth.items()]
-    return np.array([off / error for off, error in pairs if np.isfinite(error)])
-
-
-def prior() -> Iterator[str]:
-    """Lines on a prior that sets the scale."""
-    yield "## A prior sets the scale: mass, inertia, friction and gain unknown, m = 0.2 ± 0.02"
-    yield ""
-    rows = []
-    for known in (True, False):
-        twin = free_scale(known)
-        for disturbance in (0.0, 1e-4, 1e-3):
-            problem = twin.fit([twin.recording(disturbance, 0)])
-            found = problem.solve()
-            values = [f"{_value(found, name)} ({_errors(found, name, truth)})" for name, truth in twin.truth.items()]
-            weak = [_weak(s) for s in (a_priori(assemble(problem)).sensitivities, found.sensitivities)]
-            rows.append(["0.2 ± 0.02" if known else "none", f"{disturbance:g}", *values, *weak])
-    truth = [f"{name} = {value:g}" for name, value in free_scale(True).truth.items()]
-    yield from _table(
-        ["prior of m", "process noise", *truth, "unidentifiable before the solve", "after the solve"], rows
-    )
-
-
-def _weak(known: Sensitivities) -> str:
-    """Directions of which the data say nothing."""
-    return "; ".join(" ".join(w.direction) for w in known.weak if w.singular_value < UNSEEN)
-
-
-def times() -> Iterator[str]:
-    """Lines on the time of a default solve."""
-    problem = load_problem(PROBLEMS / "furuta_release.py")
-    yield "## Time of a default solve, one thread"
-    yield ""
-    assert isinstance(problem, Problem)
-    weighted = problem.with_(state_weight=1e6, step_correction=False)
-    weighted.solve()
-    loop = min(weighted.solve().times.solve for _ in range(5))
-    for title, corrects in (("as it ships, with the discretization bias removed", True), ("with one step", False)):
-        default = problem.with_(step_correction=corrects)
-        default.solve()
-        whole = min(_timed(default)[1] for _ in range(5))
-        yield f"- A fit of `furuta_release` {title} takes {1000 * whole:.0f} ms, {whole / loop:.1f} times a"
-        yield "fit at a given weight."
-    yield f"- A fit at a given weight takes {1000 * loop:.0f} ms."
+    yield from _heading("log | logs | reports | found | covered [%] | z | CPU [s]")
+    for kind in WATCHED:
+        if own := [draw for draw in draws if draw["row"] == kind]:
+            reports = sum(draw["changes"] for draw in own)
+            found = f"{sum(draw['right'] for draw in own)}" if "larger" in kind else ""
+            yield f"| {kind} | {len(own)} | {reports} | {found} | {' | '.join(_covered(own))} | {_seconds(own)} |"
     yield ""
 
 
-def _timed(problem: Problem) -> tuple[Solution, float]:
-    began = time.perf_counter()
-    found = problem.solve()
-    return found, time.perf_counter() - began
+def _heading(head: str) -> Iterator[str]:
+    yield f"| {head} |"
+    yield "|" + "---|" * (head.count("|") + 1)
 
 
-def _value(found: Solution, name: str) -> str:
-    estimate = found[name]
-    return (
-        f"{estimate.estimate:.5g} ± {estimate.std_err:.2g}"
-        if np.isfinite(estimate.std_err)
-        else f"{estimate.estimate:.5g}"
-    )
+def _row(name: str, own: list[Draw], shares: Sequence[str]) -> Iterator[str]:
+    if own:
+        shown = (f"{100 * np.mean([bool(draw[key]) for draw in own]):.0f}" for key in shares)
+        yield f"| {name} | {len(own)} | {' | '.join([*_covered(own), *shown, _seconds(own)])} |"
 
 
-def _off(found: Solution, name: str, reference: float) -> str:
-    return f"{100 * (found[name].estimate / reference - 1):+.2f} %"
+def _covered(own: list[Draw]) -> list[str]:
+    z = np.array([value for draw in own for value in draw.get("z", {}).values()])
+    return [f"{100 * np.mean(np.abs(z) < COVERED):.1f}", f"{np.sqrt(np.mean(z**2)):.2f}"] if z.size else ["", ""]
 
 
-def _errors(found: Solution, name: str, truth: float) -> str:
-    z = (found[name].estimate - truth) / found[name].std_err
-    return f"{z:+.1f}" if np.isfinite(z) else "no error"
+def _seconds(own: list[Draw]) -> str:
+    return f"{np.median([draw['seconds'] for draw in own]):.1f}"
 
 
-def _noise(found: Solution) -> str:
-    return ", ".join(f"{' and '.join(n.names)} {n.std:.2g} {n.unit}" for n in found.noise)
+def _misses(draw: Draw) -> int:
+    return sum(abs(value) > COVERED for value in draw["z"].values())
 
 
-def _agreement(found: Sequence[Solution], name: str) -> str:
-    """Root mean square of the differences from the weighted mean, over the standard errors."""
-    pairs = np.array([(s[name].estimate, s[name].std_err) for s in found])
-    pairs = pairs[np.isfinite(pairs[:, 1])]
-    weights = 1 / pairs[:, 1] ** 2
-    mean = weights @ pairs[:, 0] / weights.sum()
-    return f"{np.sqrt(np.sum(((pairs[:, 0] - mean) / pairs[:, 1]) ** 2) / max(len(pairs) - 1, 1)):.1f}"
+def _codes(codes: Counter[str]) -> str:
+    return ", ".join(f"`{code}` {count}" for code, count in codes.most_common())
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield "| " + " | ".join(header) + " |"
-    yield "|" + "---|" * len(header)
-    for row in rows:
-        yield "| " + " | ".join(row) + " |"
-    yield ""
+def _converged(draws: list[Draw]) -> str:
+    others = Counter(draw["status"] for draw in draws if draw["status"] != "converged")
+    if not others:
+        return "All fits converge."
+    return f"All fits converge except {', '.join(f'{n} ({status})' for status, n in others.items())}."
 
 
 def main() -> None:
-    """Write the page, or print one part."""
+    """Draw, fit, keep and write."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=200)
-    parser.add_argument("--only", choices=PARTS)
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--page", type=Path, default=PAGE)
+    parser.add_argument("--kept", type=Path, default=Path(tempfile.gettempdir()) / f"truth-{sources_commit()}.jsonl")
+    parser.add_argument("--only", nargs="*", default=list(NAMES), choices=list(NAMES), help="parts to draw")
     given = parser.parse_args()
-    if given.only in (None, "measured", "weight") and "SPOOKID_DATA" not in os.environ:
+    if "measured" in given.only and "SPOOKID_DATA" not in os.environ:
         parser.error("measured devices are fitted: set SPOOKID_DATA to the folder that holds their data")
-    makers = measured, weights, coverage, truth_continuous.parts, truth_misfit.part, prior, times
-    parts = {
-        name: partial(maker, given.seeds) if name in SEEDED else maker
-        for name, maker in zip(PARTS, makers, strict=True)
-    }
-    if given.only:
-        print("\n".join(parts[given.only]()))
-        return
-    lines = [
-        "# Accuracy of estimates and standard errors",
-        "",
-        "Made by `python results/truth.py`.",
-        "",
-    ]
-    lines += [line for part in parts.values() for line in part()]
-    (HERE / "truth.md").write_text("\n".join(lines), encoding="utf-8")
+    lines = given.kept.read_text(encoding="utf-8").splitlines() if given.kept.exists() else []
+    draws = [json.loads(line) for line in lines]
+    known = {(draw["part"], draw["row"], draw["seed"]) for draw in draws}
+    with ProcessPoolExecutor(given.jobs) as pool:
+        for seed in range(given.seeds):
+            parts = [part for part in given.only if seed == 0 or part != "measured"]
+            due = [(part, row, seed) for part in parts for row in NAMES[part] if (part, row, seed) not in known]
+            for draw in pool.map(_drawn, due):
+                draws.append(draw)
+                with given.kept.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(draw) + "\n")
+                print(draw, flush=True)
+            given.page.write_text("\n".join(page(draws)), encoding="utf-8")
+
+
+def _drawn(due: tuple[str, str, int]) -> Draw:
+    return drawn(*due)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Twins for `truth.py`: mechanisms with known parameters, disturbed and measured with noise as a stepper assumes it."""
+"""Mechanisms with known parameters for `truth.py` and `clocks.py`; their data are from integrators of their own."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,20 +14,15 @@ from spookid import (
     Motor,
     Parameter,
     Problem,
-    Recording,
-    Spook,
     Variational,
     gravity,
     tilted_gravity,
 )
 
-SIGMA = 1e-3
-"""Noise of every sensor [rad]."""
-
 
 @dataclass(frozen=True)
 class Twin:
-    """A mechanism whose parameters are known, simulated and fitted in continuous time, or both in steps of Spook."""
+    """A mechanism whose parameters are known."""
 
     name: str
     problem: Problem
@@ -37,27 +32,8 @@ class Twin:
     drive: Callable[[np.ndarray], np.ndarray] | None = None
     """Input of the motors, by time."""
 
-    def recording(self, disturbance: float, seed: int, sigma: float = SIGMA) -> Recording:
-        """A draw of what its sensors show; every hinge is disturbed [N m/√Hz]."""
-        problem = self.problem
-        noise = {joint.name: disturbance for joint in problem.model.joints}
-        noise |= {sensor.signal: sigma for sensor in problem.observations}
-        inputs = None
-        if self.drive is not None:
-            t = np.arange(0.0, self.duration + 2 * problem.step, problem.step)
-            inputs = Recording(t=t, signals={"u": self.drive(t)})
-        substeps = 1 if isinstance(problem.stepper, Spook) else None
-        options = {"noise": noise, "seed": seed, "inputs": inputs, "substeps": substeps}
-        drawn = problem.simulate(self.truth, self.duration, self.initial, **options)
-        names = [*(sensor.signal for sensor in problem.observations), *problem.model.signals]
-        return Recording(t=drawn.t, signals={name: drawn.signals[name] for name in names}, name=f"seed {seed}")
 
-    def fit(self, recordings: Sequence[Recording]) -> Problem:
-        """The problem with recordings."""
-        return self.problem.with_(recordings=list(recordings))
-
-
-def pendulum(step: float, stepper: Spook | Variational) -> Twin:
+def pendulum(step: float, stepper: Variational) -> Twin:
     """A rod on a hinge: inertia and viscous friction."""
     J, b = Parameter("J", 1e-3, lower=1e-7, unit="kg m^2"), Parameter("b", 1e-4, lower=0, unit="N m s")
     rod = Body("rod", mass=0.2, inertia=(1e-5, J, J))
@@ -68,7 +44,7 @@ def pendulum(step: float, stepper: Spook | Variational) -> Twin:
     return Twin("pendulum", problem, {"J": 2e-3, "b": 2e-3}, {"pin": 2.0}, 10.0)
 
 
-def furuta(step: float, stepper: Spook | Variational, full: bool = False) -> Twin:
+def furuta(step: float, stepper: Variational, full: bool = False) -> Twin:
     """A Furuta pendulum of Table G.5: four parameters of a release, or thirteen of a driven one."""
     parameters = {
         "J_Axx": (1e-4, 2e-4, 1e-6, "kg m^2"),
@@ -114,7 +90,7 @@ def _chord(t: np.ndarray) -> np.ndarray:
     return 2 * np.sin(2.0 * t) + 1.5 * np.sin(5.3 * t + 1) + np.sin(9.1 * t + 2)
 
 
-def fourbar(step: float, stepper: Spook | Variational) -> Twin:
+def fourbar(step: float, stepper: Variational) -> Twin:
     """A driven four-bar: three inertias, friction and the motor's gain."""
     I_1 = Parameter("I_crank", 4e-4, lower=1e-6, unit="kg m^2")
     I_2 = Parameter("I_coupler", 1e-3, lower=1e-6, unit="kg m^2")
@@ -156,19 +132,3 @@ def _closed(angle: float) -> dict[str, float]:
 def _voltage(t: np.ndarray) -> np.ndarray:
     """Three sines [V]."""
     return sum(a * np.sin(2 * np.pi * f * t + p) for a, f, p in [(1.5, 0.7, 0.0), (3.0, 2.3, 1.0), (4.0, 4.1, 0.0)])
-
-
-def free_scale(prior: bool) -> Twin:
-    """A driven rod whose mass is unknown, too: without a prior its data do not tell the scale."""
-    J, b = Parameter("J", 1e-3, lower=1e-7, unit="kg m^2"), Parameter("b", 1e-4, lower=0, unit="N m s")
-    K = Parameter("K", 0.02, lower=1e-6, unit="N m/V")
-    known = {"prior": (0.2, 0.02)} if prior else {}
-    m = Parameter("m", 0.1, lower=0.01, upper=2.0, unit="kg", **known)
-    rod = Body("rod", mass=m, inertia=(1e-5, J, J))
-    down = GROUND.frame(x=(0, 1, 0), y=(0, 0, -1))
-    pin = Hinge("pin", down, rod.frame(at=(-0.15, 0, 0), x=(0, 1, 0), y=(1, 0, 0)), viscous=b)
-    motor = Motor(pin, signal="u", gain=K)
-    model = Model(bodies=[rod], joints=[pin], motors=[motor], gravity=gravity(9.81))
-    problem = Problem("free scale", model, observations=[HingeAngle(pin, "theta")], step=0.01, stepper=Variational())
-    truth = {"J": 2e-3, "b": 2e-3, "K": 0.05, "m": 0.2}
-    return Twin("free scale", problem, truth, {"pin": 1.0}, 10.0, lambda t: np.sin(2 * t) + np.sin(5.3 * t))

@@ -27,6 +27,7 @@ _NAMES = {
     "mechanics.coefficients": "Asymmetric Coordinate Fourier",
     "mechanics.constraints": "Constraint Coupling Distance Gear",
     "mechanics.contacts": "Contact Impact PointContact Weld",
+    "mechanics.elastic": "Elastic",
     "mechanics.friction_loads": "ContinuousFriction Drag Friction Viscous",
     "mechanics.gear_friction": "GearFriction",
     "mechanics.hidden": "RandomWalk",
@@ -106,6 +107,7 @@ if TYPE_CHECKING:
     from spookid.mechanics.contacts import Impact as Impact
     from spookid.mechanics.contacts import PointContact as PointContact
     from spookid.mechanics.contacts import Weld as Weld
+    from spookid.mechanics.elastic import Elastic as Elastic
     from spookid.mechanics.friction_loads import ContinuousFriction as ContinuousFriction
     from spookid.mechanics.friction_loads import Drag as Drag
     from spookid.mechanics.friction_loads import Friction as Friction

@@ -41,7 +41,7 @@ def run() -> None:
     os.environ.update(ONE_THREAD)  # before NumPy is loaded
 
     status = main()
-    if status != terminal.INTERRUPTED:  # a problem file's function could hold it up once more
+    if status != terminal.Exit.INTERRUPTED:  # a problem file's function could hold it up once more
         atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):  # closed by who reads it, or by a problem file

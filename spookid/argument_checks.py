@@ -28,8 +28,6 @@ _LISTS = (list, tuple, set, frozenset, range, np.ndarray)
 """What can be looked through more than once."""
 LARGEST = 1e150
 """Numbers beyond have squares that are infinite."""
-_MOST = 2**63
-"""Whole numbers of arrays are below this."""
 
 
 class Checked(ABCMeta):
@@ -120,7 +118,11 @@ def _hints(of: Any) -> dict[str, Any]:
 
 def is_whole(value: object) -> bool:
     """True for a whole number that is not a bool and that fits into an array."""
-    return isinstance(value, Integral) and not isinstance(value, (bool, np.bool_)) and abs(int(value)) < _MOST
+    return (
+        isinstance(value, Integral)
+        and not isinstance(value, (bool, np.bool_))
+        and abs(int(value)) <= np.iinfo(np.int64).max
+    )
 
 
 def is_number(value: object) -> TypeGuard[float]:

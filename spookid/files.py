@@ -20,6 +20,8 @@ AnyPath: TypeAlias = str | os.PathLike[str]
 
 EARLIER = "old"
 """Kind of what was there before, which comes back if nothing takes its place."""
+GLANCE = 0.1
+"""Between two looks at what others do: write to a file, or end [s]."""
 _unfinished: set[Path] = set()
 """What this process is writing."""
 

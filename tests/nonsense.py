@@ -292,6 +292,11 @@ def cases() -> dict[str, Case]:
         "Viscous": Case(s.Viscous, {"b": 0.1}, w.rubbed),
         "GearFriction": Case(s.GearFriction, {"coulomb": 0.1, "motor": 0.2, "external": 0.2}, w.rubbed),
         "Backlash": Case(s.Backlash, {"width": 0.01, "stiffness": 50, "damping": 0.1, "rounding": 0.1}, w.rubbed),
+        "Elastic": Case(
+            s.Elastic,
+            {"stiffness": 50, "damping": 0.1, "motor_inertia": 0.01},
+            lambda gear: w.held(s.Hinge("pin", w.ground, w.top, elastic=gear)),
+        ),
         "RandomWalk": Case(
             s.RandomWalk, {"name": "heat", "intensity": 0.1}, lambda k: w.rubbed(s.Viscous(0.1 * (1 + k)))
         ),

@@ -121,7 +121,8 @@ def _cart(**more: Any) -> Model:
     """On a rail along z, over the ground and with a wheel that turns about x."""
     body, wheel = (Body(name, mass=Parameter(f"m_{name}", 1.0, lower=0.1), inertia=(0.01,) * 3) for name in CART)
     up, across = {"x": (0, 0, 1), "y": (0, 1, 0)}, {"x": (1, 0, 0), "y": (0, 1, 0)}
-    rail = Prismatic("rail", GROUND.frame(**up), body.frame(**up), viscous=1.0, limits=more.pop("limits", None))
+    own = {"limits": more.pop("limits", None), "coulomb": more.pop("coulomb", 0)}
+    rail = Prismatic("rail", GROUND.frame(**up), body.frame(**up), viscous=1.0, **own)
     axle = Hinge("axle", body.frame(**across), wheel.frame(**across), viscous=0.01)
     given = {name: make(body, rail, axle) for name, make in more.items()}
     return Model([body, wheel], [rail, axle], gravity=gravity(9.81), **given)
@@ -160,6 +161,7 @@ FEATURES: list[tuple[str, Callable[[], Model], Callable[[Model, Stepper], None]]
     ("constraints on velocities", lambda: _cart(**ROLL), _fit()),
     ("couplings and gears", lambda: _cart(**GEAR), _fit()),
     ("contacts that push, `Contact`", lambda: _cart(contacts=PUSH), _fit(friction="exact")),
+    ("contacts that push, beside dry friction", lambda: _cart(contacts=PUSH, coulomb=0.3), _fit(friction="exact")),
     ("contacts that hold, `PointContact`", lambda: _cart(**HOLD), _fit()),
     ("contacts that hold at times", lambda: _cart(**TIMES), _fit()),
     ("impacts by schedule, `Impact`", lambda: _cart(**HIT), _fit()),

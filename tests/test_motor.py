@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import casadi as ca
 import numpy as np
 import pytest
 from mechanisms import DOWN, pendulum
@@ -170,3 +171,53 @@ def test_simulations_have_the_lag() -> None:
     problem = driven({"gain": 0.5, "lag": LAG}).with_(recordings=[recording])
     simulated = problem.simulate({}, initial={"pin": (0.1, 1.0)})
     assert np.allclose(simulated.signals["theta"], recording.signals["theta"], atol=6e-3)
+
+
+POWER = 1.6
+
+
+def curved(seed: int, lag: float = 0.0) -> Recording:
+    """The wheel under 0.3 u |u|^0.6, u by steps and lagged, by an independent integrator, with noise of the encoder."""
+    t = np.arange(0, 6, 0.01)
+    u = np.repeat(np.random.default_rng(seed).uniform(-3, 3, 60), 10)
+    states = [np.array([u[0], 0.1, 0.0])]
+    for held in u[:-1]:
+
+        def rate(_: float, x: np.ndarray, held: float = held) -> list[float]:
+            level = x[0] if lag else held
+            drive = 0.3 * np.sign(level) * abs(level) ** POWER
+            return [(held - x[0]) / lag if lag else 0.0, x[2], (drive + OFFSET - 0.1 * x[2]) / J]
+
+        states.append(solve_ivp(rate, (0, 0.01), states[-1], rtol=1e-10, atol=1e-12).y[:, -1])
+    theta = np.array(states)[:, 1] + 1e-3 * np.random.default_rng(seed).normal(size=len(t))
+    return Recording(t, {"u": u, "theta": theta}, name="curved")
+
+
+def powered(gain: Any, power: Any, **more: Any) -> dict[str, Any]:
+    return {"effort": lambda u: gain * ca.sign(u) * ca.fabs(u) ** power, "offset": OFFSET, **more}
+
+
+def test_a_power_law_of_the_input_is_found() -> None:
+    gain, power = Parameter("K", 0.5, lower=0), Parameter("n", 1.0, lower=0.1)
+    for friction in ("smooth", "exact"):
+        problem = driven(powered(gain, power), friction=friction).with_(recordings=[curved(0)])
+        solution = problem.solve()
+        for name, truth in (("K", 0.3), ("n", POWER)):
+            assert abs(solution[name].estimate - truth) < 4.5 * solution[name].std_err < 4.5 * 0.01 * truth
+
+
+@pytest.mark.parametrize("lag", [0.0, LAG])
+def test_simulations_have_the_law(lag: float) -> None:
+    recording = curved(1, lag)
+    problem = driven(powered(0.3, POWER, lag=lag)).with_(recordings=[recording])
+    simulated = problem.simulate({}, initial={"pin": (0.1, 0.0)})
+    assert np.allclose(simulated.signals["theta"], recording.signals["theta"], atol=8e-3)
+
+
+def test_a_function_of_the_input_stands_alone() -> None:
+    pin = driven({}).model.joints[0]
+    for given in ({"gain": 1}, {"measured": True}, {"rotor_inertia": 1}, {"torque_constant": 1}):
+        with pytest.raises(ProblemError, match=r"test_motor\.py:\d+: Motor has effort, with which gain"):
+            Motor(pin, "u", effort=lambda u: u, **given)
+    with pytest.raises(ProblemError, match="effort returns 2 values"):
+        driven({"effort": lambda u: ca.vertcat(u, u)})

@@ -104,6 +104,9 @@ def test_the_errors_to_expect_of_the_same_motion_are_those_of_the_fit(pendulum: 
     found = problem.with_(initial=solution.values).expected_errors(again, noise=solution)
     errors = [solution[name].std_err for name in found.names]
     assert found.after == pytest.approx(errors, rel=0.1)
+    other = problem.expected_errors(again, noise=solution, estimator="noise")
+    same = problem.with_(estimator="noise").expected_errors(again, noise=solution)
+    np.testing.assert_array_equal(other.after, same.after)
 
 
 def test_commands_take_an_estimator(capsys: pytest.CaptureFixture[str]) -> None:

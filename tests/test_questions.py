@@ -16,9 +16,11 @@ from spookid import (
     JointPosition,
     Model,
     Motor,
+    Observation,
     Parameter,
     Prismatic,
     Problem,
+    ProblemError,
     Recording,
     Solution,
     gravity,
@@ -86,12 +88,18 @@ def test_nothing_is_asked_of_what_the_model_explains() -> None:
         ),
         (lambda: swing(lambda r: r.with_signals(theta=np.rint(652 * r.signal("theta")))), "ticks of an encoder"),
         (lambda: swing(faster(1e3)), "Are its times t in milliseconds?"),
+        (lambda: slide(change=lambda r: r.with_signals(x=r.signal("x") + 0.5 * (T > 2))), "Was its counter reset?"),
     ],
 )
 def test_what_is_wrong_is_asked_about(problem: Callable[[], Problem], words: str) -> None:
     (asked,) = problem().questions()
     assert asked.startswith("Is this meant?")
     assert words in asked
+
+
+def test_times_that_are_no_seconds_are_refused_before_a_fit_of_too_many_steps() -> None:
+    with pytest.raises(ProblemError, match=r"sample every 4 s, which are .* steps .*give times in seconds"):
+        slide(change=faster(1e3)).solve()
 
 
 def pushed(seed: int) -> Callable[[Recording], Recording]:
@@ -106,6 +114,54 @@ def pushed(seed: int) -> Callable[[Recording], Recording]:
 def test_a_lag_is_asked_about_where_a_force_that_is_not_modelled_hides_it(late: float, words: str, seed: int) -> None:
     asked = slide(late, pushed(seed)).questions()
     assert [words in one for one in asked] == [True] * bool(words)
+
+
+def shaken(
+    noise: float, driven: bool, change: Callable[[Recording], Recording] = lambda r: r, seed: int = 0
+) -> Problem:
+    """A mass on a spring of which an accelerometer alone is known: a driven one, or a stiff one that rings."""
+    rng, rates = np.random.default_rng(seed), 2 * np.pi * np.array([0.4, 1.1, 2.3])
+    if driven:
+        m, c, k, t = 2.0, 4.0, 40.0, np.arange(1600) * 5e-3
+        sizes = np.array([0.5, 0.2, 0.1])
+        a = -np.sin(np.outer(t, rates)) @ (sizes * rates**2)
+        force = np.sin(np.outer(t, rates)) @ (sizes * (k - m * rates**2)) + np.cos(np.outer(t, rates)) @ (
+            c * sizes * rates
+        )
+    else:
+        m, c, k, t = 1.0, 0.536, 10088.0, np.arange(1700) * 3e-3
+        a, force = 24.6 * np.exp(-c / 2 * t) * np.cos(np.sqrt(k) * t + 1.77), 0 * t
+    body = Body("body", mass=m, inertia=(1, 1, 1))
+    spring = Parameter("k", 0.8 * k if driven else k, lower=1)
+    joint = Prismatic("slide", GROUND.frame(), body.frame(), viscous=Parameter("c", c, lower=0), stiffness=spring)
+    model = Model([body], [joint], [Motor(joint, "f")], gravity=gravity(0.0))
+    recording = change(Recording(t, {"a": a + noise * rng.normal(size=len(t)), "f": force}, "run"))
+    sensor = Observation(lambda state: state.acceleration(body.frame())[0], "a")
+    return Problem("shaken", model, [recording], [sensor], step=float(t[1]))
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.05, 0.2, 0.7])
+@pytest.mark.parametrize("driven", [True, False])
+def test_nothing_is_asked_of_what_noisy_accelerations_leave(noise: float, driven: bool) -> None:
+    for seed in range(2):
+        assert shaken(noise, driven, seed=seed).questions() == ()
+
+
+@pytest.mark.parametrize("noise", [0.05, 0.7])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (scaled("a", -1), "if f had the other sign"),
+        (scaled("f", -1), "if f had the other sign"),
+        (scaled("f", 1e3), "if f was in thousandths"),
+        (faster(1e3), "Are its times t in milliseconds?"),
+    ],
+)
+def test_noisy_accelerations_with_something_wrong_are_asked_about(
+    noise: float, change: Callable[[Recording], Recording], words: str
+) -> None:
+    (asked,) = shaken(noise, driven=True, change=change).questions()
+    assert words in asked
 
 
 def test_a_lag_is_told_where_no_parameter_is_free() -> None:

@@ -9,7 +9,20 @@ import numpy as np
 import pytest
 from mechanisms import Array
 
-from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, Solution, gravity, load
+from spookid import (
+    GROUND,
+    Body,
+    Hinge,
+    HingeAngle,
+    JointRate,
+    Model,
+    Parameter,
+    Problem,
+    Recording,
+    Solution,
+    gravity,
+    load,
+)
 
 TRUTH = {"J": 0.005, "b": 0.002}
 SIGMA = 2e-3
@@ -56,6 +69,16 @@ def test_the_motion_turns_over_in_a_gap_and_the_fit_finds_how_often() -> None:
     shown = np.unwrap(solution.trajectories[0].predicted[:, 0])
     assert np.ptp(shown - theta[: len(shown)]) < 0.1  # also inside the gap
     assert not [finding for finding in solution.findings if finding.code == "recording.gap"]
+
+
+def test_samples_of_another_sensor_in_a_gap_are_no_contradiction() -> None:
+    rng, whole = np.random.default_rng(5), rod()
+    pin = whole.model.joints[0]
+    rates = np.gradient(swing().signals["theta"], swing().t) + 0.05 * rng.standard_normal(len(swing().t))
+    theta = np.where((swing().t > 0.6) & (swing().t < 1.8), np.nan, swing().signals["theta"])
+    both = Recording(swing().t, {"theta": theta, "rate": rates}, name="both")
+    problem = whole.with_(recordings=[both], observations=[*whole.observations, JointRate(pin, "rate")])
+    assert "recording.gap" not in {finding.code for finding in problem.solve().findings}
 
 
 def test_samples_that_are_wrong_are_left_out_and_named(tmp_path: Path) -> None:

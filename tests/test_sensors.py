@@ -254,6 +254,8 @@ DRIVEN = Model([arm, rod], [shoulder, elbow], [Motor(elbow, "u")], gravity=gravi
         ),
         (lambda: Gyroscope(unit, XYZ, bias=1, offset=1), "bias and offset, which are one"),
         (lambda: Accelerometer(unit, XYZ, mounting=0), "mounting must have shape 3"),
+        (lambda: Accelerometer(unit, "a"), "give the names of 3"),
+        (lambda: Accelerometer(unit, XYZ, axis="xw"), "axis 'xw'; choose 'x', 'y', 'z'"),
         (lambda: Orientation(unit, ("w", *XYZ), None), "give one number [rad], all axes alike"),
         (lambda: PointPosition(unit, "xw", ("a", "b")), "choose 'x', 'y' or 'z'"),
         (lambda: PointPosition(unit, "xy", "a"), "give the names of 2"),

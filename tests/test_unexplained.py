@@ -9,7 +9,21 @@ import pytest
 from test_between_recordings import turned
 from test_unseen import driven, slider
 
-from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, Recording, Solution, Spook, Status, load
+from spookid import (
+    GROUND,
+    Body,
+    Hinge,
+    HingeAngle,
+    Model,
+    Parameter,
+    Problem,
+    Recording,
+    Solution,
+    Spook,
+    Status,
+    load,
+    load_problem,
+)
 from spookid.__main__ import main
 
 
@@ -43,6 +57,16 @@ def test_gravity_that_points_up_is_suspected(up: int) -> None:
     run = pendulum(9.81).simulate({"J": 2e-3, "b": 1e-3}, 2.0, {"pin": 1.0}, noise={"theta": 1e-3}, seed=0)
     solution = pendulum(up * 9.81).with_(recordings=[Recording(run.t, run.signals)]).solve()
     assert bool(suspicion(solution)) == (up < 0)
+
+
+@pytest.mark.parametrize("up", [1, -1])
+def test_gravity_that_points_up_is_suspected_where_a_loop_closes(up: int) -> None:
+    problem = load_problem(Path(__file__).parents[1] / "problems" / "fourbar.py")
+    model, run = problem.model, problem.recordings[0]
+    turned = Model(model.bodies, model.joints, model.motors, gravity=(0, -up * 9.81, 0))
+    settings = {"step_correction": False, "estimator": "noise"}
+    found = problem.with_(model=turned, recordings=[run.between(0, 2)], **settings).solve(max_iterations=20)
+    assert bool(suspicion(found)) == (up < 0)
 
 
 def test_what_kept_a_fit_from_its_end_is_told_by_its_settings() -> None:

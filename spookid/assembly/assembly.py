@@ -14,7 +14,6 @@ import numpy as np
 from spookid.assembly import initialization
 from spookid.assembly.checks import check_closure, check_fit, check_ranks, check_states, check_turns, setup_findings
 from spookid.assembly.constants import (
-    _NEVER,
     at_widths,
     chosen_numbers,
     magnitude,
@@ -36,7 +35,6 @@ from spookid.assembly.contact_start import (
 from spookid.assembly.declared import check_recording
 from spookid.assembly.initialization import Guess, SampledRecording, oriented
 from spookid.assembly.input_data import residual_factor, with_late_inputs
-from spookid.assembly.keeping import kept
 from spookid.assembly.observations import Observed, chain_of, layout, observation_factors, without_room
 from spookid.assembly.priors import (
     NORMALISER,
@@ -59,7 +57,7 @@ from spookid.kernels.arrays import Array, contiguous
 from spookid.mechanics.kinematics import displacements, unwrapped
 from spookid.mechanics.model import Model
 from spookid.parameter import number, stacked
-from spookid.records import dataclass
+from spookid.records import dataclass, kept
 from spookid.results.findings import Finding
 from spookid.statistics.marginal import NoiseSize
 from spookid.stepping.base import Dynamics, Scheme
@@ -130,7 +128,7 @@ def assemble(
     Args:
         normaliser: numbers of ``priors.normaliser_factor``, (2 n_p + 1,), for a fit at noise that is known.
         sharpness: share of the friction widths that is taken; see ``continuation``.
-        turns: False if friction that sticks ignores a joint that turns within a step.
+        turns: False if friction that sticks ignores a joint that turns within a step: widths beyond all slip rates.
         like: an assembly of a problem with the same step. Samples, the initial motion, equations and kernels are
             taken from it where they are the same; None: everything is built.
         rounding: by how much the law of contacts is rounded; see ``continuation.touch``.
@@ -153,7 +151,7 @@ def assemble(
     settings = settings_of(problem)
     widths = slip_widths(problem, sampled) * (sharpness if problem.rubs_smoothly else 1.0)
     touch = touch_speed(problem, sampled)
-    constants = numbers(problem, settings, widths, widths * (1.0 if turns else _NEVER), touch, rounding)
+    constants = numbers(problem, settings, widths, widths * (1.0 if turns else 1e8), touch, rounding)
     seen = _seen_like(like, sampled) or layout(problem, [e.samples for e in sampled])
     check_samples(problem, sampled, any(one.reach for one in seen))
     base = like if like is not None and _same_equations(problem, like, seen) else None
@@ -325,6 +323,7 @@ def gather(problem: Problem, recording: Recording) -> SampledRecording:
     if np.any(hits.struck):
         sharp = _guessed(problem.model, tuple(problem.observations), recording, steps, still, np.inf)
         guess, hits = begun(problem.model, guess, sharp, hits, steps, values)
+    guess = initialization.with_integrals(problem.model, guess, now, values, steps.step)
     return SampledRecording(recording, steps, guess, shown, tuple(own), now, slopes, held, hits)
 
 

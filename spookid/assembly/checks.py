@@ -45,12 +45,10 @@ from spookid.stepping.base import EXTRAPOLATED
 from spookid.tables.table import number
 from spookid.transcription.transcription import Transcription
 
-_OPEN = 1e-2
+OPEN = 1e-2
 """Violation of joints, as a share of how far the bodies are apart, or in rad, that is no rounding of lengths."""
 _TRIALS = 20
 """Poses near that at rest from which a loop is closed."""
-_LOOKED = 5
-"""Poses along a recording at which freedoms are counted."""
 
 
 def check_closure(problem: Problem) -> None:
@@ -81,8 +79,8 @@ def _check_lengths(model: Model, rods: Sequence[Distance], q: ca.SX, values: Val
     shares = (ca.fabs(model.holding.tied(rod, q)) / rod.length for rod in rods)
     tracking = Tracking(model, [], values)
     rest = tracking.at(rest_positions(model, values)[None])
-    gaps = _nearest(tracking, rest, ca.vertcat(*shares), q, values, _OPEN)
-    if gaps.max() > _OPEN:
+    gaps = _nearest(tracking, rest, ca.vertcat(*shares), q, values, OPEN)
+    if gaps.max() > OPEN:
         what = f"{rods[int(np.argmax(gaps))].what} has a length that no pose gives: {_TRIALS} were tried, and it stays"
         raise ProblemError(f"{what} off by a share of {gaps.max():.2g}; correct it, or make it a Parameter")
 
@@ -107,7 +105,7 @@ def _check_closes(model: Model, q: ca.SX, values: Values) -> None:
     tracking = Tracking(model, [], values, tied=False)
     rest = tracking.at(rest_positions(model, values)[None])
     places = evaluated(positions, q, tracking.poses(rest), values).reshape(-1, 3)
-    enough = _OPEN * min(max(float(np.ptp(places, axis=0).max()), 1e-9), 1.0)
+    enough = OPEN * min(max(float(np.ptp(places, axis=0).max()), 1e-9), 1.0)
     least = _nearest(tracking, rest, ca.vertcat(*sizes), q, values, enough)
     if least.max() <= enough:
         return
@@ -136,7 +134,7 @@ def welded_findings(problem: Problem, states: Array) -> list[Finding]:
         return []
     q = ca.SX.sym("q", model.configuration.ambient)
     held = model.holding.told_by_poses(q, tied=False)
-    some = poses[np.linspace(0, len(poses) - 1, _LOOKED).astype(int)]
+    some = poses[np.linspace(0, len(poses) - 1, 5).astype(int)]
     G = ca.densify(jacobian(held, q, model.configuration))
     rows = evaluated(ca.vec(G.T), q, some, values).reshape(len(some), *G.shape)
     singular = np.linalg.svd(rows, compute_uv=False)
@@ -257,10 +255,6 @@ def check_turns(model: Model, poses: Array, times: Array, values: Mapping[str, f
             )
 
 
-_MOTIONS = 2
-"""Motions that are looked at."""
-
-
 def cyclic(problem: Problem) -> list[int]:
     """Indices of tree coordinates that no sensor determines and on which no force depends.
 
@@ -279,7 +273,7 @@ def cyclic(problem: Problem) -> list[int]:
     values = {name: value * rng.uniform(0.9, 1.1) for name, value in guess.items()}
     function, n = _felt(problem, values), len(model.freedoms)
     found = set(candidates)
-    for _ in range(_MOTIONS):
+    for _ in range(2):  # motions that are no special ones
         motion = rng.uniform(-1, 1, (3, n))
         felt = function(*motion).full()
         for i in candidates:
@@ -346,7 +340,7 @@ _STATES = 100
 _ENTRIES, _BY_WEIGHT = 40, 12
 """Numbers that a fit with its standard errors takes for each structural nonzero of the Jacobian, of estimated noise and
 of given weights; one with half the step beside it takes as many again."""
-_DOUBLE = 8
+_DOUBLE = np.dtype(np.float64).itemsize
 
 
 def memory(problem: Problem, transcription: Transcription) -> float:

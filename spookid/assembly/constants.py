@@ -12,7 +12,7 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 
-from spookid.assembly.initialization import SampledRecording
+from spookid.assembly.initialization import WIDTH_AT_REST, SampledRecording
 from spookid.assembly.problem import Problem
 from spookid.data.channels import Channel
 from spookid.data.sampling import finite_samples
@@ -30,10 +30,6 @@ from spookid.transcription.factor import Constant, Factor
 
 WIDTH_SHARE = 0.01
 """Default friction width of a coordinate as a share of the root mean square of its slip rate."""
-_NEVER = 1e8
-"""Widths that no slip rate comes near."""
-WIDTH_AT_REST = 0.01
-"""Default friction width where no motion is known [rad/s or m/s]."""
 IMPULSE_SHARE = 1e-3
 """Width of |λ| in the load-dependent law as a share of the impulse of the mechanism's weight in one step."""
 

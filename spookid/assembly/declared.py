@@ -64,12 +64,12 @@ _ANCHORED = 1e-3
 
 
 def _anchored(problem: Problem) -> Iterator[tuple[str, Any]]:
-    """Sensors of hidden states: the wheel of each begins at zero; that of a random walk ends there, too."""
-    if not problem.model.hidden:
+    """Sensors of hidden states that begin at zero; those of random walks end there, too."""
+    names = {one.name: one.ends_at_zero for one in problem.model.hidden if one.starts_at_zero}
+    if not names:
         return
     if isinstance(problem.recordings, RecordingFiles):
         raise ProblemError(f"{problem.what} has hidden states and RecordingFiles; read the recordings first")
-    names = {one.name: one.ends_as_it_begins for one in problem.model.hidden}
     joints = {joint.name: joint for joint in problem.model.joints}
     seen = [sensor for sensor in problem.observations if getattr(sensor, "signal", None) not in names]
     yield "observations", (*seen, *(JointPosition(joints[name], name, sigma=_ANCHORED) for name in names))

@@ -14,6 +14,7 @@ of the poses (4.3). What no sensor of positions shows follows from others (``dea
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import casadi as ca
 import numpy as np
@@ -32,6 +33,7 @@ from spookid.kernels.arrays import Array
 from spookid.mechanics.constraints import LinearConstraint
 from spookid.mechanics.holding import Freedom
 from spookid.mechanics.joint_coordinates import JointCoordinates
+from spookid.mechanics.joints import Joint
 from spookid.mechanics.kinematics import Values, displacements, evaluated, place, rest_positions, unwrapped, velocities
 from spookid.mechanics.manifold import QUATERNION
 from spookid.mechanics.model import Mechanics, Model
@@ -91,8 +93,8 @@ def oriented(
     return recording
 
 
-_WIDTH = 0.01
-"""Of what turns from one sign to the other with a rate [rad/s or m/s]."""
+WIDTH_AT_REST = 0.01
+"""Default friction width where no motion is known [rad/s or m/s]."""
 
 
 def reckoned(
@@ -160,7 +162,7 @@ def lacking(model: Model, values: Values) -> ca.Function:
     for i, number in enumerate(joints.places[: len(rows)]):
         freedom = model.freedoms[number]
         inputs = {signal: ca.SX(0) for signal in model.signals_of(freedom.joint)}
-        width = ca.SX([_WIDTH] * len(freedom.joint.coordinates))
+        width = ca.SX([WIDTH_AT_REST] * len(freedom.joint.coordinates))
         effort = model.effort(freedom.joint, state.angle(freedom.joint), state.rate(freedom.joint), inputs, width)
         rows[number] = net[i] - effort[freedom.index]
     parameters = parameters_in(rows, "the model", ignore=symbols)
@@ -226,7 +228,7 @@ def guess(
     each = [smoothed(recording, s.signal, grid, period=s.period, cutoff=cutoff) for s in observations]
     shown = np.array(each).reshape(-1, grid.count).T
     placed = [i for i, s in enumerate(observations) if order(s, model) == 0]
-    sensors, targets = [observations[i] for i in placed], shown[:, placed]
+    sensors, targets = followed(model, [observations[i] for i in placed], shown[:, placed], values)
     moved = np.tile(rest_positions(model, values), (grid.count, 1))
     seen = _coordinates(model, sensors, targets, values)
     for i, target in seen.items():
@@ -244,12 +246,37 @@ def guess(
         untold = [] if told else [i for i in hidden if i not in seen_by(model, sensors)]
     else:
         poses, untold = place(model, moved, values), list(hidden)
-    if untold and len(sensors) < len(observations):
+    if untold and len(placed) < len(observations):
         moved, untold = reckoned(model, observations, shown, Motion(moved, untold, grid.step), values)
         poses = place(model, moved, values)
     if any(one.sensor.either_sign for one in observations):
         poses = _signed(model, poses, moved, values)
     return Guess(np.hstack([poses, velocities(poses, grid.step)]), moved, _findings(model, hidden, untold))
+
+
+def with_integrals(model: Model, guess: Guess, acting: Acting, values: Values, step: float) -> Guess:
+    """Initial states whose integrals of servos follow from the motion and the commands. Without its integral, a gain is
+    not identifiable at the initial values."""
+    states, moved, count = guess.states.copy(), guess.displacements.copy(), len(model.bodies)
+    for servo in model.servos:
+        if (hidden := servo.integrator) is None:
+            continue
+        z, q, s, u = (ca.SX.sym(name, n) for name, n in (("z", 1), ("q", 1), ("s", 1), ("u", len(servo.signals))))
+        ahead = servo.next_integral(z, q, s, u, step)
+        parameters = list(parameters_in([ahead], "the model", ignore=[z, q, s, u]))
+        ahead = ca.substitute(ahead, ca.vertcat(*parameters), ca.SX([values[p.name] for p in parameters]))
+        own = moved[:, model.freedoms_of(servo.joint).start + servo.coordinate]
+        commands = acting.mean[:, [model.signals.index(signal) for signal in servo.signals]]
+        run = ca.Function("integral", [z, q, s, u], [ahead]).mapaccum(len(commands))
+        along = run(0.0, own[None, :-1], np.diff(own)[None] / step, commands.T).full()[0]
+        turned = step * np.append(0.0, np.cumsum(along))
+        moved[:, model.freedoms_of(hidden.joint).start] = turned
+        body = hidden.joint.child.body
+        alone, i = Model([body], [hidden.joint], gravity=model.gravity), model.bodies.index(body)
+        poses = place(alone, turned[:, None], values)
+        states[:, 7 * i : 7 * (i + 1)] = poses
+        states[:, 7 * count + 6 * i :][:, :6] = velocities(poses, step)
+    return replace(guess, states=states, displacements=moved)
 
 
 def _signed(model: Model, poses: Array, moved: Array, values: Values) -> Array:
@@ -262,11 +289,8 @@ def _signed(model: Model, poses: Array, moved: Array, values: Values) -> Array:
 
 def _coordinates(model: Model, sensors: Sequence[Channel], targets: Array, values: Values) -> dict[int, Array]:
     """Coordinates that have sensors of their own, by number, (N,) each."""
-    return {
-        model.freedoms_of(s.sensor.joint).start + s.sensor.coordinate: _true(s, target, values)
-        for s, target in zip(sensors, targets.T, strict=True)
-        if isinstance(s.sensor, JointPosition)
-    }
+    own = _by_coordinate(sensors, targets, values)
+    return {model.freedoms_of(joint).start + number: true for (joint, number), true in own.items()}
 
 
 def _true(channel: Channel, shown: Array, values: Values) -> Array:
@@ -290,12 +314,7 @@ def _findings(model: Model, hidden: Sequence[int], untold: Sequence[int]) -> tup
 
 def geared(model: Model, sensors: list[Channel], targets: Array, values: Values) -> tuple[list[Channel], Array]:
     """Return the observations, and angles that follow from others by gears and couplings."""
-    pairs = zip(sensors, targets.T, strict=True)
-    seen = {
-        (s.sensor.joint, s.sensor.coordinate): _true(s, target, values)
-        for s, target in pairs
-        if isinstance(s.sensor, JointPosition)
-    }
+    seen = _by_coordinate(sensors, targets, values)
     for tie in (tie for tie in model.ties if isinstance(tie, LinearConstraint) and not tie.told_by_poses):
         unseen = [term for term in tie.terms if (term.joint, term.coordinate) not in seen]
         if len(unseen) == 1:
@@ -306,6 +325,24 @@ def geared(model: Model, sensors: list[Channel], targets: Array, values: Values)
             sensors = [*sensors, *JointPosition(other[0], tie.name, coordinate=other[1]).channels(model)]
             targets = np.column_stack([targets, seen[other]])
     return sensors, targets
+
+
+def followed(model: Model, sensors: list[Channel], targets: Array, values: Values) -> tuple[list[Channel], Array]:
+    """Return the observations, and those of joints or motors on the other side of an elastic gear without any."""
+    seen = _by_coordinate(sensors, targets, values)
+    for joint in (joint for joint in model.joints if joint.motor is not joint):
+        for one, other in ((joint, joint.motor), (joint.motor, joint)):
+            if (one, 0) in seen and (other, 0) not in seen:
+                sensors = [*sensors, *JointPosition(other, other.name).channels(model)]
+                targets = np.column_stack([targets, seen[one, 0]])
+    return sensors, targets
+
+
+def _by_coordinate(sensors: Sequence[Channel], targets: Array, values: Values) -> dict[tuple[Joint, int], Array]:
+    """True values of coordinates that have sensors of their own, by joint and number, (N,) each."""
+    pairs = zip(sensors, targets.T, strict=True)
+    own = ((channel.sensor, _true(channel, target, values)) for channel, target in pairs)
+    return {(sensor.joint, sensor.coordinate): true for sensor, true in own if isinstance(sensor, JointPosition)}
 
 
 def _what(freedom: Freedom) -> str:

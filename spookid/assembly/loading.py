@@ -25,7 +25,7 @@ from spookid.parameter import Parameter
 from spookid.records import dataclass
 
 _PICK = "::"
-_PACKAGE = Path(__file__).resolve().parents[1]
+_PACKAGE = Path(__file__).resolve().parent.parent
 _runs = count()
 _UNKNOWN_TRUTH = (
     "; whether an expression holds is not known before the fit: write a chain of relations as two, such as "

@@ -26,7 +26,6 @@ from spookid.assembly.constants import resolution
 from spookid.assembly.correlated import correlated_layout, innovation, is_correlated, previous
 from spookid.assembly.initialization import SampledRecording
 from spookid.assembly.input_data import input_data, windows, with_measured
-from spookid.assembly.keeping import kept
 from spookid.assembly.problem import Problem
 from spookid.assembly.schedules import at_switches, impact_data
 from spookid.assembly.standing_start import PLACE, place_data
@@ -37,7 +36,7 @@ from spookid.data.state import Motion, State
 from spookid.kernels.arrays import Array, Mask, contiguous
 from spookid.mechanics.model import Model
 from spookid.parameter import is_constant
-from spookid.records import dataclass
+from spookid.records import dataclass, kept
 from spookid.statistics.marginal import roughness
 from spookid.stepping.base import Scheme
 from spookid.stepping.contact_rows import IMPACTS

@@ -16,6 +16,7 @@ import numpy as np
 from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
+from spookid.kernels.precision import EQUAL, MET, TINY
 from spookid.mechanics.inertia import Belief
 from spookid.mechanics.inertia_coordinates import InertiaCoordinates
 from spookid.mechanics.manifold import Manifold
@@ -55,10 +56,6 @@ def _chart(inertia: InertiaCoordinates, problem: Problem, places: dict[str, int]
     return Chart(where, np.array([guess[name] for name in names]), ahead, inverse)
 
 
-_HOLDS = 1e-6
-"""A relation of fixed parameters alone holds if it is off by no more than this share of its terms."""
-_HALVINGS = 40
-"""Of the way on which a parameter's end is sought."""
 _MOST_TRIED = 40
 """Rows among which those are sought that contradict each other."""
 
@@ -104,7 +101,7 @@ def _holds(row: ca.SX, value: float, equal: bool, problem: Problem) -> bool:
     slopes = ca.Function("slopes", [ca.vertcat(*own)], [ca.jacobian(row, ca.vertcat(*own))])
     at = np.array([problem.guess[p.name] for p in own])
     terms = float(np.abs(slopes(at).full()[0]) @ np.abs(at))
-    return (abs(value) if equal else value) <= _HOLDS * max(terms, np.finfo(float).tiny)
+    return (abs(value) if equal else value) <= MET * max(terms, TINY)
 
 
 def parameter_constraints(problem: Problem, sizes: Array) -> ParameterConstraints | None:
@@ -183,10 +180,10 @@ def attainable(problem: Problem, values: Mapping[str, float], name: str, bound: 
         beyond = next((here + way for way in ways.tolist() if not possible(here + way)), bound)
     if not np.isfinite(beyond) or possible(beyond):
         return bound
-    for _ in range(_HALVINGS):
+    while abs(beyond - here) > EQUAL * max(abs(beyond), sizes[place]):
         middle = (here + beyond) / 2
         here, beyond = (middle, beyond) if possible(middle) else (here, middle)
-    return here if abs(here - values[name]) > _HOLDS * sizes[place] else values[name]
+    return here if abs(here - values[name]) > MET * sizes[place] else values[name]
 
 
 NAME = "prior"

@@ -13,7 +13,6 @@ import casadi as ca
 
 from spookid.argument_checks import Checked, checked
 from spookid.assembly import declared
-from spookid.assembly.keeping import kept
 from spookid.assembly.parameters import ParameterSet
 from spookid.data.channels import Channel, Sensor, channels_of
 from spookid.data.recording import SAMPLE, Recording, RecordingFiles
@@ -22,7 +21,7 @@ from spookid.errors import declared_at
 from spookid.mechanics.model import Model
 from spookid.mechanics.relations import Relation
 from spookid.parameter import Parameter
-from spookid.records import dataclass
+from spookid.records import dataclass, kept
 from spookid.results.settings import AUTO, Dynamics, DynamicsAndFriction, Estimator
 from spookid.stepping.base import EXTRAPOLATED, Scheme, Stepper
 from spookid.stepping.impulses import DryFriction, Form
@@ -351,13 +350,13 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
         return excite(self, duration, limits=limits_within(self, limits), **options)
 
     def expected_errors(
-        self, planned: Recording, *, noise: Noises = None, known: Solution | None = None
+        self, planned: Recording, *, noise: Noises = None, known: Solution | None = None, **options: Any
     ) -> ExpectedErrors:
-        """Predict the standard errors of a fit of a planned motion; see ``spookid.studies.expected_errors``."""
+        """Predict standard errors of a planned motion, with settings such as ``estimator``; see ``studies``."""
         from spookid.studies.expected import expected_errors
         from spookid.studies.planned_motion import completed
 
-        return expected_errors(self, completed(self, planned), noise=noise, known=known)
+        return expected_errors(self.with_(**options), completed(self, planned), noise=noise, known=known)
 
     def regress(self, solution: Solution | None = None, **options: Any) -> Regression:
         """Estimate parameters by least squares on filtered derivatives; see ``spookid.studies.regress``."""

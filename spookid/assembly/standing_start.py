@@ -43,7 +43,6 @@ _NEAR = 1e-3
 """How near it is kept [m, rad]: a number that nothing depends on, small against what contacts know of one another."""
 _STILL, _SLIDING = 100.0, 1e-3
 """Sizes of a free body's accelerations [m/s², rad/s²] and of how far a contact moves in a step [m, rad]."""
-_ITERATIONS = 100
 _SHARE = 1e-3
 """Of a sensor's largest value, its noise if it has no other."""
 
@@ -159,7 +158,7 @@ def standing(
     bounds = whole.lower, whole.upper, whole.magnitudes
     given = whole.shared[0], numbers, whole.names, *bounds, chains, whole.choice
     motion = Transcription(whole.manifold, [*kept, _motion(problem, settings)], *given).held_at(start.parameters)
-    return LevenbergMarquardt(max_iterations=_ITERATIONS).solve(motion, start).point
+    return LevenbergMarquardt().solve(motion, start).point
 
 
 def _motion(problem: Problem, settings: Settings) -> Factor:

@@ -30,18 +30,19 @@ from spookid.data.channels import Channel, all_predicted, apart, signed
 from spookid.data.state import State
 from spookid.kernels.arrays import Array, Mask, contiguous
 from spookid.kernels.kernel import Kernel
-from spookid.kernels.precision import EQUAL
+from spookid.kernels.precision import EQUAL, HALVINGS, MET, NEWTON
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.manifold import Manifold, jacobian
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter, parameters_in, stacked
 from spookid.records import dataclass
+from spookid.solvers.quadratic_program import DECREASE
 
 _PULL = 1e-3
 """Weight of the pull, per rad, m or magnitude of a Parameter, against errors as shares of what a sensor shows."""
-_ITERATIONS, _TRIALS, _HALVINGS = 30, 4, 8
-"""At the most: of a fit, of one from an angle that is tried, of a step."""
+_TRIALS = 4
+"""Steps from an angle that is tried, at the most."""
 _SHARE_LEFT = 1e-6
 """Share of the cost that a step takes at the end."""
 TURNS = 8
@@ -121,14 +122,14 @@ class KinematicFit:
                 trial = self._descended(point, _TRIALS)
                 if self._cost(trial) < least:
                     best, least = trial, self._cost(trial)
-        return self._descended(best, _ITERATIONS).hidden
+        return self._descended(best, NEWTON).hidden
 
     def _descended(self, point: _Point, most: int) -> _Point:
         """After so many steps of Gauss and Newton, or fewer."""
         cost = self._cost(point)
         for _ in range(most):
             step, change = self._step(point)
-            for halving in range(_HALVINGS):
+            for halving in range(HALVINGS):
                 share = 0.5**halving
                 theta = np.clip(point.theta + share * change, self._lower, self._upper)
                 trial = replace(point, hidden=point.hidden + share * step, theta=theta)
@@ -210,18 +211,14 @@ _STIFF = 1e4
 """Weight of the constraints against observations that contradict them: what remains of them is 1e-8 of the noise."""
 _TIE = 1e-6
 """Weight of the change from the step before, which determines what rows leave free."""
-_MOST_CORRECTIONS, _MOST_IN_WINDOW = 50, 20
+_MOST_IN_WINDOW = 20
 """Steps that do not converge in a window are begun again nearer by."""
-_GAINED = 1e-8
-"""Share of the squares of what rows leave that a last correction takes where they contradict each other."""
 _FARTHEST = 0.5
 """Of a correction [rad or m]: far starts stay on the branch they are on."""
 _ASTRAY = 0.5
 """Share of the way between neighbours by which a linear prediction may miss it."""
 _JUMP = 4.0
 """Of the median way between neighbours: shorter ones lead to no other branch."""
-_ROUNDING = 1e-6
-"""Of ways between neighbours [rad or m]."""
 _FIRST_WINDOW = 32
 """Steps; each window is twice as long as one that was accepted whole."""
 _LONGEST_WINDOW = 4096
@@ -296,7 +293,7 @@ class Tracking:
 
     def settled(self, x: Array, targets: Array) -> Array:
         """Coordinates with least residuals, each from its own start, (N, n_x), (N, n_o) to (N, n_x)."""
-        for _ in range(_MOST_CORRECTIONS):
+        for _ in range(NEWTON):
             found = _corrections(self._equations(x, x, targets))
             steps = _limited(found.steps)
             x = self.moved(x, steps)
@@ -332,7 +329,7 @@ class Tracking:
         direct = _corrections(self._equations(before, before, targets[: len(x)])).steps
         missed = np.abs(ways - direct).max(axis=1, initial=0.0)
         far = np.abs(ways).max(axis=1, initial=0.0)
-        astray = (missed > _ASTRAY * far + _ROUNDING) & (far > _JUMP * np.median(far))
+        astray = (missed > _ASTRAY * far + MET) & (far > _JUMP * np.median(far))
         return x[: 1 + int(np.argmax(astray[1:]))] if np.any(astray[1:]) else x
 
     def _equations(self, x: Array, before: Array, targets: Array) -> Array:
@@ -363,7 +360,7 @@ class _Corrections:
 
     def settled(self, steps: Array) -> Mask:
         """True where a further iteration would not change the solution, (N,)."""
-        return np.asarray((np.abs(steps).max(axis=1, initial=0.0) <= EQUAL) | (self.gained <= _GAINED))
+        return np.asarray((np.abs(steps).max(axis=1, initial=0.0) <= EQUAL) | (self.gained <= DECREASE))
 
     def chained(self) -> Array:
         """Solve the recursion δ_k = step_k + passed_k δ_{k−1} by doubling."""

@@ -147,7 +147,8 @@ def _drive(problem: Problem, sampled: SampledRecording, states: Array, constants
     turning = stacked(state.rate(motor.joint)[motor.coordinate] for motor in motors)
     moving = along([x], turning, [contiguous(states)], constants)
     own = [
-        motor.effort(u[model.signals.index(motor.signal)]) - motor.damping * rates[m] for m, motor in enumerate(motors)
+        motor.driving_effort(u[model.signals.index(motor.signal)]) - motor.damping * rates[m]
+        for m, motor in enumerate(motors)
     ]
     data = [contiguous(sampled.acting.mean), contiguous((moving[:-1] + moving[1:]) / 2)]
     return np.vstack([along([u, rates], stacked(own), data, constants), np.full((1, len(own)), np.nan)])

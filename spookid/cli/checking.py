@@ -19,8 +19,8 @@ from spookid.assembly.constants import WIDTH_SHARE, slip_widths
 from spookid.assembly.initialization import SampledRecording
 from spookid.assembly.problem import Problem
 from spookid.cli import terminal
-from spookid.cli.runner import CommandJob, Exit, each, start
-from spookid.cli.terminal import Interruption
+from spookid.cli.runner import CommandJob, each, start
+from spookid.cli.terminal import Exit, Interruption
 from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples
 from spookid.errors import ProblemError
@@ -33,14 +33,14 @@ from spookid.mechanics.motor import Motor
 from spookid.parameter import parameters_in, stacked
 from spookid.report.conclusion import inertia_coordinates, parameters, parts, sizes
 from spookid.report.export import load
-from spookid.report.summary import SCREEN, warnings_of, weak_sentences
+from spookid.report.summary import warnings_of, weak_sentences
 from spookid.results import folders
 from spookid.results.findings import Finding, ranked
 from spookid.results.result import Solution
 from spookid.results.wording import weight_words
 from spookid.statistics.weak_directions import WEAK
 from spookid.studies.job import KeptFits, unfinished
-from spookid.tables.table import Table, as_text, counted, minutes, number, seconds, wrapped
+from spookid.tables.table import ROWS, Table, as_text, counted, minutes, number, seconds, wrapped
 
 if TYPE_CHECKING:
     from spookid.studies.expected import ExpectedErrors
@@ -124,7 +124,7 @@ def describe(
 def _parameters(problem: Problem, width: int, verbose: bool) -> list[str]:
     """All parameters, or if they do not fit a screen those that are no coordinates of inertias."""
     table = parameters(problem)
-    hidden = inertia_coordinates(problem) if len(table.rows) > SCREEN and not verbose else frozenset()
+    hidden = inertia_coordinates(problem) if len(table.rows) > ROWS and not verbose else frozenset()
     rows = [row for row in table.rows if row[0] not in hidden]
     more = [f"  and {counted(len(hidden), 'coordinate')} of inertias: --verbose lists them"] if hidden else []
     lines = Table(table.head, rows, table.left).text(width, "  ").splitlines() if rows else ["  none"]

@@ -17,8 +17,7 @@ from packaging.requirements import Requirement  # Matplotlib needs it
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, Problem, ProblemError, Recording, gravity
 from spookid.cli import terminal
-from spookid.cli.runner import Exit
-from spookid.cli.terminal import Interruption
+from spookid.cli.terminal import Exit, Interruption
 from spookid.data.arrays import available
 from spookid.kernels import library
 from spookid.solvers.status import Status

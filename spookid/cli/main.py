@@ -11,15 +11,10 @@ from typing import Any, NoReturn
 
 from spookid.cli import terminal
 from spookid.cli.flags import FLAGS, OF_COMMANDS, SETTINGS
-from spookid.cli.terminal import INTERRUPTED, Interruption
+from spookid.cli.terminal import Exit, Interruption
 from spookid.errors import ProblemError, is_text
 from spookid.registry import COMMANDS, Command, Study
 from spookid.version import __version__
-
-WRONG_INPUT = 2
-_SELDOM = 100_000
-"""Objects made between two searches for garbage: in what imports and figures leave it costs a command a tenth."""
-
 
 _PROBLEM = "Python file with `problem` or a dict `problems`; PROBLEM.py::key selects one of these"
 _UNSAID = dict.fromkeys(("max_iterations", "threads", "out", "source", "scheduler")) | {
@@ -51,26 +46,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     for word in words:
         if not is_text(word):
             terminal.complain(f"error: the command-line argument {word!r} contains unprintable characters; remove them")
-            return WRONG_INPUT
+            return Exit.WRONG_INPUT
     arguments = commands_parser(next((word for word in words if word in COMMANDS), "")).parse_args(words)
     before = gc.get_threshold()
-    gc.set_threshold(_SELDOM, *before[1:])
+    gc.set_threshold(100_000, *before[1:])  # searching what imports and figures leave costs a command a tenth
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # that a font has a substitute is no news
     interruption = Interruption()
     try:
         with interruption:
             status = _run(COMMANDS[arguments.command], arguments, interruption)
-            if status != INTERRUPTED:
+            if status != Exit.INTERRUPTED:
                 interruption.heed()
-            return status if terminal.finish() else status or WRONG_INPUT
+            return status if terminal.finish() else status or Exit.WRONG_INPUT
     except (Exception, KeyboardInterrupt) as error:
         if interruption.told_by(error):
             terminal.complain("interrupted")
-            return INTERRUPTED
+            return Exit.INTERRUPTED
         if not isinstance(error, ProblemError):
             raise
         terminal.complain(f"error: {error}")
-        return WRONG_INPUT
+        return Exit.WRONG_INPUT
     finally:
         terminal.finish()
         gc.set_threshold(*before)
@@ -88,7 +83,7 @@ class _Parser(argparse.ArgumentParser):
     """Complains in one line: the usage of a command fills half a screen."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(WRONG_INPUT, f"{self.prog}: error: {message}; see {self.prog} --help\n")
+        self.exit(Exit.WRONG_INPUT, f"{self.prog}: error: {message}; see {self.prog} --help\n")
 
 
 def commands_parser(asked: str | None = None) -> argparse.ArgumentParser:

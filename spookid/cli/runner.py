@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import field
-from enum import IntEnum
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,7 +14,7 @@ from typing import Any, TypeAlias
 from spookid.assembly.loading import ProblemFile, is_folder_name, load_file
 from spookid.assembly.problem import Problem
 from spookid.cli import terminal
-from spookid.cli.terminal import Interruption
+from spookid.cli.terminal import Exit, Interruption
 from spookid.errors import ProblemError
 from spookid.estimation.solving import solve
 from spookid.records import dataclass
@@ -28,17 +27,8 @@ from spookid.solvers.status import Callback, Iteration
 from spookid.stepping.simulation import Progress
 from spookid.studies.job import Job, KeptFits, unfinished
 
-Work: TypeAlias = Callable[[], "Exit"]
+Work: TypeAlias = Callable[[], Exit]
 """What is left to do for a problem once all that can be known before is checked; it may take hours."""
-
-
-class Exit(IntEnum):
-    """Exit status of a command; if several apply, the first in this list is returned."""
-
-    INTERRUPTED = 130
-    WRONG_INPUT = 2
-    NOT_CONVERGED = 3
-    DONE = 0
 
 
 @dataclass(eq=False)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from spookid.assembly.problem import Problem
 from spookid.cli import terminal
-from spookid.cli.runner import CommandJob, Exit, Run, each, ended, scheduled, start
-from spookid.cli.terminal import Interruption
+from spookid.cli.runner import CommandJob, Run, each, ended, scheduled, start
+from spookid.cli.terminal import Exit, Interruption
 from spookid.estimation.questions import CLOCK, asking, questions
 from spookid.estimation.solving import planned
 from spookid.estimation.solving import solve as estimate

@@ -15,11 +15,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from enum import IntEnum
 from queue import Empty, SimpleQueue
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
-from spookid.tables.table import counted, minutes
+from spookid.tables.table import COLUMNS, LONG, ROWS, counted, minutes
 
 if TYPE_CHECKING:
     from spookid.kernels.arrays import Array
@@ -27,10 +28,17 @@ if TYPE_CHECKING:
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-INTERRUPTED = 130
-"""Exit status."""
 PATIENCE = 3.0
 """How long work may take to end [s]."""
+
+
+class Exit(IntEnum):
+    """Exit status of a command; if several apply, the first in this list is returned."""
+
+    INTERRUPTED = 130
+    WRONG_INPUT = 2
+    NOT_CONVERGED = 3
+    DONE = 0
 
 
 class Interruption:
@@ -110,11 +118,9 @@ def end(*_: object) -> None:
     if (files := sys.modules.get("spookid.files")) is not None:
         files.remove_unfinished()
     os.write(2, b"spookid: interrupted\n")
-    os._exit(INTERRUPTED)
+    os._exit(Exit.INTERRUPTED)
 
 
-_COLUMNS, _ROWS, _NARROWEST = 80, 24, 60
-"""Size of a terminal that does not report its own, and the fewest columns that text is laid out in."""
 _unwritten: list[str] = []
 """Why stdout took no more, if that is no wish of who reads it."""
 
@@ -151,8 +157,8 @@ def finish() -> bool:
 
 
 def columns() -> int:
-    """Number of text columns for stdout."""
-    return max(shutil.get_terminal_size((_COLUMNS, _ROWS)).columns, _NARROWEST)
+    """Number of columns that text is laid out in on stdout, at least 60."""
+    return max(shutil.get_terminal_size((COLUMNS, ROWS)).columns, 60)
 
 
 def _write(stream: TextIO, text: str) -> None:
@@ -172,10 +178,6 @@ def _write(stream: TextIO, text: str) -> None:
             complain(
                 f"error: the output cannot be written ({_unwritten[-1]}); free disk space, or redirect it elsewhere"
             )
-
-
-_LONG = 10.0
-"""Work that takes longer than this says so in advance [s]."""
 
 
 def wanted(quiet: bool) -> bool:
@@ -238,7 +240,7 @@ class Forecast:
         if not (self._times and self.left > 0):
             return ""
         rest = self.left * sum(self._times) / len(self._times)
-        return f"{counted(self.left, 'fit')} left" + (f", about {minutes(rest)}" if rest > _LONG else "")
+        return f"{counted(self.left, 'fit')} left" + (f", about {minutes(rest)}" if rest > LONG else "")
 
 
 class SolverLine:
@@ -272,7 +274,7 @@ class SolverLine:
         if iteration.damping:
             parts.append(f"damping {iteration.damping:.0e}")
         elapsed = self._bar.format_dict["elapsed"]
-        if iteration.iteration == 1 and self._beginnings * elapsed > _LONG:
+        if iteration.iteration == 1 and self._beginnings * elapsed > LONG:
             self._forecast = f" of some {minutes(self._beginnings * elapsed)}"
         parts.append(f"{elapsed:.1f} s{self._forecast}")
         if self._before is not None and len(self._names):
@@ -297,11 +299,11 @@ def _largest_change(names: Sequence[str], before: Array, after: Array) -> str:
 def _bar(steps: Iterable[int] | None = None, **how: Any) -> Any:
     from tqdm import tqdm  # slow to load, and often nobody watches
 
-    return tqdm(steps, leave=False, mininterval=0.1, file=sys.stderr, ncols=_columns(), nrows=_ROWS, **how)
+    return tqdm(steps, leave=False, mininterval=0.1, file=sys.stderr, ncols=_columns(), nrows=ROWS, **how)
 
 
 def _columns() -> int:
     try:
-        return os.get_terminal_size(sys.stderr.fileno()).columns or _COLUMNS
+        return os.get_terminal_size(sys.stderr.fileno()).columns or COLUMNS
     except (OSError, ValueError):
-        return _COLUMNS
+        return COLUMNS

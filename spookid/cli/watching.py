@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from spookid.cli import terminal
-from spookid.cli.runner import CommandJob, Exit, Run, each, start
+from spookid.cli.runner import CommandJob, Run, each, start
 from spookid.cli.screen import LogRows, View
-from spookid.cli.terminal import Interruption
+from spookid.cli.terminal import Exit, Interruption
 from spookid.data.growing import STANDARD_INPUT, GrowingLog, Row
 from spookid.data.logs.tables import read_npz
 from spookid.data.recording import Recording

@@ -211,16 +211,18 @@ def _lost(before: State, after: State) -> ca.SX:
         for one, inputs in ((one, stacked(one.inputs[signal] for signal in model.signals)) for one in (before, after))
     ]
     efforts = Efforts(*((a + b) / 2 for a, b in zip(*((one.motor, one.external) for one in sides), strict=True)))
+    middle, rates = [], [(before.rate(joint) + after.rate(joint)) / 2 for joint in model.joints]
     for joint in model.joints:
-        own = model.freedoms_of(joint)
         turned = after.angle(joint) - before.angle(joint)
         turns = [c.period for c in joint.coordinates]
         turned = stacked(
             turned[i] if period is None else rotations.wrapped(turned[i]) for i, period in enumerate(turns)
         )
-        rate = (before.rate(joint) + after.rate(joint)) / 2
-        middle = joint.in_range(before.angle(joint) + turned / 2)
-        taken -= ca.dot(rate, along(model, joint, middle, rate, before.inputs, widths[own, 0], efforts[own]))
+        middle.append(joint.in_range(before.angle(joint) + turned / 2))
+    motion = stacked(middle), stacked(rates)
+    for joint, at, rate in zip(model.joints, middle, rates, strict=True):
+        own = model.freedoms_of(joint)
+        taken -= ca.dot(rate, along(model, joint, at, rate, before.inputs, widths[own, 0], efforts[own], motion))
     for motor in model.motors:
         rate = (before.rate(motor.joint) + after.rate(motor.joint))[motor.coordinate] / 2
         taken += motor.damping * rate**2

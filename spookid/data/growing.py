@@ -21,11 +21,10 @@ from spookid.data.logs.text import columns_of, number_of, places_of, units_of
 from spookid.data.reading import method_for
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError
-from spookid.files import unreadable
+from spookid.files import GLANCE, unreadable
 from spookid.records import dataclass
 
 STANDARD_INPUT = "-"
-_PAUSE = 0.1  # between two looks at a file that grows [s]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ class GrowingLog:
             if not self._follow:
                 return
             while not self.path.exists():
-                time.sleep(_PAUSE)
+                time.sleep(GLANCE)
 
     def _recorded(self) -> Iterator[Row]:
         """Of a file that is no text."""
@@ -122,7 +121,7 @@ class GrowingLog:
                 self._told(sentence)
                 return
             else:
-                time.sleep(_PAUSE)
+                time.sleep(GLANCE)
 
     def _ended(self, file: BinaryIO) -> str:
         """Why a file that is followed gives no more rows; empty if it may."""

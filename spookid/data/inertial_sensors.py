@@ -20,22 +20,30 @@ from spookid.records import dataclass
 
 @dataclass(frozen=True, eq=False)
 class _Mounted(DeclaredSensor):
-    """A sensor of three axes on a body."""
+    """A sensor of three axes on a body, or of some of them."""
 
     frame: Frame
     """On a body, at the sensor, its axes along the sensor's."""
-    signals: tuple[str, str, str]
-    """Names of the measured signals in the recordings, along x, y, z."""
+    signals: str | Sequence[str]
+    """Names of the measured signals in the recordings, one for each letter of ``axis``."""
     sigma: float | Sequence[float] | None = None
     """Noise standard deviation in the signals' unit; None: estimated, or 1 if the problem has ``state_weight``."""
     bias: InitVar[Any] = field(default=None, kw_only=True)
     """What it shows where there is nothing to show, one for all or one each; another name of ``offset``."""
     mounting: Any = field(default=(0, 0, 0), kw_only=True)
     """How the sensor is turned in its frame, a rotation vector (3,) [rad]: numbers or expressions of Parameters."""
+    axis: str = field(default="xyz", kw_only=True)
+    """Measured axes: "x", "y" or "z", or several of these letters."""
 
-    count = 3
+    @property
+    def count(self) -> int:  # type: ignore[override]
+        return len(self.axis)
 
     def __post_init__(self, bias: Any) -> None:
+        if not (self.axis and set(self.axis) <= set("xyz")):
+            raise ProblemError(f"{self._what} has axis {shown(self.axis)}; choose 'x', 'y', 'z', or several of them")
+        if isinstance(self.signals, str):
+            object.__setattr__(self, "signals", (self.signals,))
         what = f"{self.place}: {type(self).__name__}: mounting"
         object.__setattr__(self, "mounting", symbolic(self.mounting, what, (3,)))
         if bias is not None:
@@ -44,20 +52,24 @@ class _Mounted(DeclaredSensor):
             object.__setattr__(self, "offset", bias)
         super().__post_init__()
 
+    def along(self, vector: ca.SX) -> ca.SX:
+        """Measured components of a vector in the axes of the sensor."""
+        return ca.vertcat(*(vector["xyz".index(letter)] for letter in self.axis))
+
 
 @dataclass(frozen=True, eq=False)
 class Gyroscope(_Mounted):
     """Gyroscope that measures the angular velocity of a body in the axes of a frame [rad/s]: scale · ω + bias.
 
     Raises:
-        ProblemError: if ``frame`` is no frame, there are not three signals, or ``sigma`` is not positive.
+        ProblemError: if ``frame`` is no frame, there are not as many signals as axes, or ``sigma`` is not positive.
     """
 
     unit = "rad/s"
     said = "angular velocity of {0.frame.body.name}"
 
     def predicted(self, state: State) -> ca.SX:
-        return (self.frame.axes @ turned(self.mounting)).T @ state.angular_velocity(self.frame.body)
+        return self.along((self.frame.axes @ turned(self.mounting)).T @ state.angular_velocity(self.frame.body))
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +78,10 @@ class Accelerometer(_Mounted):
 
     At rest it measures −g, the specific force of the support.
 
+    ``Accelerometer(tip, "a", axis="x")`` has one axis, ``Accelerometer(tip, ("ax", "ay", "az"))`` three.
+
     Raises:
-        ProblemError: if ``frame`` is no frame, there are not three signals, or ``sigma`` is not positive.
+        ProblemError: if ``frame`` is no frame, there are not as many signals as axes, or ``sigma`` is not positive.
     """
 
     unit = "m/s^2"
@@ -75,7 +89,7 @@ class Accelerometer(_Mounted):
 
     def predicted(self, state: State) -> ca.SX:
         axes = state.axes(self.frame) @ turned(self.mounting)
-        return axes.T @ (state.acceleration(self.frame) - state.model.gravity)
+        return self.along(axes.T @ (state.acceleration(self.frame) - state.model.gravity))
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,18 +13,17 @@ from spookid.data.arrays import FloatArray
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, finite_samples, slack
 from spookid.errors import ProblemError
+from spookid.kernels.kernel import CHUNK
+from spookid.kernels.precision import AT_STEP
 from spookid.mechanics.loads import Input
 from spookid.parameter import is_constant, number
 from spookid.records import dataclass
 
-_TOGETHER = 64  # steps whose parts are interpolated at once
 _REACH, _PARTS, _KAISER = 25, 16, 8.0
 """Samples on either side of which an interpolated value is made, its points in an interval, and the window's shape: 80
 dB at 0.45 and 0.55 of the sampling rate, and lines between points that are off by 0.4 % at the former."""
 _NODES = 12 * np.linspace(0, 1, 64) ** 2
 """Time constants after a sample at which a lagged signal has points: the last is 6e-6 of a jump from its end."""
-_LEAST = 1e-6
-"""Share of a step that a lag is taken for where it is zero, for its slope there."""
 _UNEVEN = 1e-2
 """Share of an interval by which others may differ."""
 
@@ -81,7 +80,7 @@ def acting_between(
         delay, lag, free = number(one.delay, values), number(one.lag, values), not is_constant(one.lag)
         t, known = band_limited(t, known, one.signal) if one.hold == "band" else (t, known)
         if lag > 0 or free:
-            t, known, by_lag = lagged(t, known, max(lag, _LEAST * grid.step), one.hold != "previous")
+            t, known, by_lag = lagged(t, known, max(lag, AT_STEP * grid.step), one.hold != "previous")
             if free:
                 by_lag *= one.power * known ** (one.power - 1)
                 of_lags.append(_acting(t, by_lag, True, True, grid, delay, near)[:3])
@@ -101,12 +100,12 @@ def acting_within(
 
     @lru_cache(maxsize=16)  # more than there are divisions
     def near(first: int, parts: int) -> Acting:
-        count = min(_TOGETHER, grid.count - 1 - first) * parts
+        count = min(CHUNK, grid.count - 1 - first) * parts
         fine = Grid(grid.start + first * grid.step, grid.step / parts, count + 1)
         return acting(recording, inputs, fine, {})[0]
 
     def within(k: int, parts: int) -> tuple[FloatArray, FloatArray]:
-        now, first = near(k - k % _TOGETHER, parts), k % _TOGETHER * parts
+        now, first = near(k - k % CHUNK, parts), k % CHUNK * parts
         return now.mean[first : first + parts], now.late[first : first + parts]
 
     return within

@@ -32,8 +32,6 @@ from spookid.data.arrays import FloatArray
 from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples
 
-_LEAST = 8  # samples of a spectrum
-
 
 def polynomial(differences: list[ca.SX], first: int, place: ca.SX) -> ca.SX:
     """Polynomial correction of linear interpolation near one of n steps, at a time in steps from this step."""
@@ -55,7 +53,7 @@ def slopes(states: int, order: int) -> FloatArray:
 
 def spectrum(t: FloatArray, values: FloatArray, cutoff: float) -> tuple[FloatArray, FloatArray]:
     """Angular frequencies [rad/s] and mean squares of detrended values, where these exceed the noise."""
-    if len(t) < _LEAST:
+    if len(t) < 8:  # too few for a spectrum
         return np.zeros(0), np.zeros(0)
     interval = float(np.median(np.diff(t)))
     return moving_part(detrended(uniform(t, values, interval)), interval, cutoff)

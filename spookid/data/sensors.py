@@ -14,9 +14,9 @@ from spookid.data.losses import StudentT, robust
 from spookid.data.state import State, period_of
 from spookid.errors import ProblemError, shown
 from spookid.mechanics.body import Frame
-from spookid.mechanics.coefficients import Coordinate
+from spookid.mechanics.coefficients import Coordinate, check_coordinate
 from spookid.mechanics.inertia import at_guess
-from spookid.mechanics.joints import Hinge, Joint, check_coordinate
+from spookid.mechanics.joints import Hinge, Joint
 from spookid.mechanics.model import Model
 from spookid.mechanics.motor import Motor
 from spookid.records import dataclass

@@ -23,9 +23,10 @@ from spookid.estimation.identifiability import Identifiability
 from spookid.kernels.arrays import Array
 from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
-from spookid.results.findings import SURE, Finding
+from spookid.results.findings import Finding
 from spookid.statistics.condensing import inverse_root
 from spookid.statistics.weak_directions import RANK
+from spookid.statistics.whiteness import SURE
 from spookid.tables.table import number, quantity
 from spookid.transcription.parameter_constraints import FreeDirections
 

@@ -30,9 +30,10 @@ from spookid.mechanics.holding import Touch
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import Recursion
 from spookid.parameter import number
-from spookid.results.findings import OFF, SURE, Finding
+from spookid.results.findings import Finding
 from spookid.results.trajectory import Trajectory
 from spookid.statistics.condensing import Condensed, linearize_beside
+from spookid.statistics.whiteness import OFF, SURE
 from spookid.stepping.base import SWITCHED
 from spookid.tables.table import quantity
 from spookid.transcription.factor import Factor, Group

@@ -20,21 +20,24 @@ from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
+from numpy.typing import NDArray
 
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.problem import Problem
 from spookid.assembly.trajectories import along, noise_of_impulses
 from spookid.estimation.suspects import is_robust
-from spookid.kernels.arrays import ROUNDING, Array, contiguous
+from spookid.kernels.arrays import Array, contiguous
+from spookid.kernels.precision import HALF_DIGITS
 from spookid.mechanics.joint_coordinates import JointCoordinates, Projection, disturbance_units
 from spookid.mechanics.model import Model
 from spookid.parameter import stacked
-from spookid.results.findings import OFF, Finding
+from spookid.results.findings import Finding
 from spookid.results.result import Noise
 from spookid.results.trajectory import Trajectory, rms, rms_of_samples
 from spookid.results.values import Disturbance
 from spookid.results.wording import is_seen
 from spookid.statistics.condensing import Condensed
+from spookid.statistics.whiteness import OFF
 from spookid.tables.table import quantity
 from spookid.transcription.factor import measured_noise
 from spookid.transcription.transcription import Point
@@ -42,17 +45,19 @@ from spookid.transcription.transcription import Point
 
 def unexplained_findings(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> list[Finding]:
     """One that names the coordinates of the tree, among those that inputs or gravity drive, whose process noise is
-    larger than what acts along them at rest, for friction moves nothing: the data contradict the model. None where
-    loops close and joints bear what is not known here."""
+    larger than what acts along them at rest, for friction moves nothing: the data contradict the model. Where
+    loops close, all of it is less what the joints bear."""
     problem = assembly.problem
     model, joints = problem.model, JointCoordinates(problem.model)
     found = [one for one in _outweighed(assembly, point, motion) if one.driven]
     if not found:
         return []
-    carried = np.concatenate([_needed(assembly, point, c, t)[0] for c, t in enumerate(motion)])
+    closed = model.has_loops or model.ties  # where other coordinates of a loop move as this one does
+    carried = [] if closed else [_needed(assembly, point, c, t)[0] for c, t in enumerate(motion)]
     told, units = {}, {freedom.label: freedom.coordinate.effort for freedom in model.freedoms}
     for label, size, acting, _ in found:
-        force = float(np.hypot(acting, rms(carried[:, joints.names.index(label)])))
+        place = joints.names.index(label)
+        force = acting if closed else float(np.hypot(acting, rms(np.concatenate(carried)[:, place])))
         if size > force:
             told[label] = size, force, units[label]
     signs = ", ".join(["a sensor", "a joint axis", "gravity", *dict.fromkeys(motor.signal for motor in model.motors)])
@@ -73,17 +78,19 @@ class _Outweighed(NamedTuple):
 
 def _outweighed(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> list[_Outweighed]:
     problem = assembly.problem
-    if not problem.estimates_noise or problem.is_hard or problem.model.has_loops or problem.model.ties:
+    if not problem.estimates_noise or problem.is_hard:
         return []
     joints, labels = JointCoordinates(problem.model), assembly.transcription.motion.noise
-    disturbed = np.concatenate([t.impulse_residual / problem.step for t in motion])
-    parts = zip(*(_acting(assembly, point, c, t, resting=True) for c, t in enumerate(motion)), strict=True)
+    bases = [_projected(assembly, point, c, t) for c, t in enumerate(motion)]
+    disturbed = np.concatenate([_disturbing(assembly, t, basis) for t, basis in zip(motion, bases, strict=True)])
+    parts = zip(*(_acting(assembly, point, c, t, bases[c], resting=True) for c, t in enumerate(motion)), strict=True)
     acting, driving = map(np.concatenate, parts)
     found = []
     for label in (label for label in _tree(joints) if label in labels):
-        size, place = rms(disturbed[:, labels.index(label)]), joints.names.index(label)
+        place = joints.names.index(label)
+        size = rms(disturbed[:, place])
         if size > (force := rms(acting[:, place])):
-            found.append(_Outweighed(label, size, force, bool(np.any(driving[:, place] > ROUNDING * size))))
+            found.append(_Outweighed(label, size, force, bool(np.any(driving[:, place] > HALF_DIGITS * size))))
     return found
 
 
@@ -141,33 +148,48 @@ def _symbols(model: Model) -> tuple[ca.SX, ca.SX, ca.SX]:
 
 
 def _acting(
-    assembly: Assembly, point: Point, chain: int, trajectory: Trajectory, resting: bool = False
+    assembly: Assembly,
+    point: Point,
+    chain: int,
+    trajectory: Trajectory,
+    basis: Array | None = None,
+    resting: bool = False,
 ) -> tuple[Array, Array]:
     """Root of the squares of gravity with loads on points, of loads, of motors and of dry friction along each
-    coordinate of the tree, and of gravity and motors alone, (N, n_t) each [N or N m]; ``resting``: without what loads
-    of joints add in motion, and without dry friction."""
+    coordinate of the tree, and of gravity and motors alone, (N, n_t) each [N or N m]; ``basis``: of what loops leave;
+    ``resting``: without what loads of joints add in motion, and without dry friction."""
     model, joints = assembly.problem.model, JointCoordinates(assembly.problem.model)
     q, v, _ = _symbols(model)
     u = ca.SX.sym("u", len(model.inputs))
     weight = joints.transmitted(q, model.weight() + model.pushed(q, v, u)).along
     rates = ca.SX(len(model.freedoms), 1) if resting else model.rates(q, v)
-    inputs = model.by_signal(u)
+    inputs, at = model.by_signal(u), model.displacements(q)
     loads, motors = [], ca.SX.zeros(len(model.freedoms))
     for joint in model.joints:
         own = model.freedoms_of(joint)
         width = assembly.settings.slip_width[own, 0]
-        loads.append(model.effort(joint, model.joint(joint, q).displacement, rates[own, 0], inputs, width))
+        loads.append(model.effort(joint, at[own, 0], rates[own, 0], inputs, width, (at, rates)))
     for motor in model.motors:
         place = model.freedoms_of(motor.joint).start + motor.coordinate
-        motors[place] += motor.effort(u[model.signals.index(motor.signal)])
+        motors[place] += motor.driving_effort(u[model.signals.index(motor.signal)])
     every = ca.vertcat(weight, stacked(loads), motors)
     held = contiguous(assembly.sampled[chain].acting.held)
     values = along([q, v, u], every, [*_states(trajectory), held], assembly.numbers(point, chain))
-    n, slips = len(joints.names), len(model.freedoms)
-    tree = joints.places[: len(_tree(joints))]
+    n, slips, tree = len(joints.names), len(model.freedoms), len(_tree(joints))
     friction = np.nan_to_num(trajectory.friction) / assembly.problem.step * (not resting)
-    driving = values[:, : len(tree)] ** 2 + values[:, n + slips :][:, tree] ** 2
-    resisting = values[:, n : n + slips][:, tree] ** 2 + friction[:, tree] ** 2
+
+    def left(forces: Array) -> Array:
+        """What reactions of loops leave of forces along the coordinates of the tree, free bodies and cut joints."""
+        return forces[:, :tree] if basis is None else np.einsum("kij,kj->ki", basis[:, :tree], forces)
+
+    def of_joints(forces: Array) -> Array:
+        """The same of forces along the coordinates of all joints."""
+        own, cut = forces[:, joints.places[:tree]], forces[:, joints.cut_places]
+        return left(np.hstack([own, np.zeros((len(own), n - tree)), cut]))
+
+    heavy = np.hstack([values[:, :n], np.zeros((len(values), len(joints.cut_places)))])
+    driving = left(heavy) ** 2 + of_joints(values[:, n + slips :]) ** 2
+    resisting = of_joints(values[:, n : n + slips]) ** 2 + of_joints(friction) ** 2
     return np.sqrt(driving + resisting), np.sqrt(driving)
 
 
@@ -210,7 +232,7 @@ def followed_findings(noise: Sequence[Noise], motion: Sequence[Trajectory]) -> l
     for column, name in ((signals.index(name), name) for name in unseen if name in signals):
         shown = np.concatenate([trajectory.observed[:, column] for trajectory in motion])
         shown = shown[np.isfinite(shown)]
-        if shown.size and rms_of_samples(motion, column) <= ROUNDING * np.std(shown):
+        if shown.size and rms_of_samples(motion, column) <= HALF_DIGITS * np.std(shown):
             found.append(name)
     efforts = [name for name in unseen if name not in signals]
     told = []
@@ -255,21 +277,14 @@ def disturbances(
 def _of(
     assembly: Assembly, point: Point, condensed: Condensed | None, chain: int, trajectory: Trajectory
 ) -> Disturbance:
-    model, step = assembly.problem.model, assembly.problem.step
-    measured = {measured_noise(motor.signal) for motor in model.motors if motor.measured}
-    joints = JointCoordinates(model)
-    along_all = len(joints.places) + len(joints.cut_places)  # what rows follow are those of contacts
-    random = np.array([label not in measured for label in assembly.transcription.motion.noise[:along_all]])
-    sizes = noise_of_impulses(assembly)[:along_all] * random / step
-    whole = _projected(assembly, point, chain, trajectory)
+    model, random = assembly.problem.model, _random(assembly)
+    sizes = noise_of_impulses(assembly)[: len(random)] * random / assembly.problem.step
+    basis = _projected(assembly, point, chain, trajectory)
     labels, units = _labels(model), _units(model)
-    whole = np.eye(len(random))[None] if whole is None else whole
+    whole = np.eye(len(random))[None] if basis is None else basis
     disturbed = np.abs(whole[:, :, random]).max(axis=(0, 2), initial=0.0)
-    kept = np.flatnonzero(disturbed > ROUNDING)  # what is measured is disturbed only through loops
-    whole = whole[:, kept]
-    impulses = np.where(random, np.nan_to_num(trajectory.impulse_residual[:, :along_all]), 0.0) / step
-    value = np.matmul(whole, impulses[:, :, None])[:, :, 0]
-    value[np.isnan(trajectory.impulse_residual).any(axis=1)] = np.nan
+    kept = np.flatnonzero(disturbed > HALF_DIGITS)  # what is measured is disturbed only through loops
+    whole, value = whole[:, kept], _disturbing(assembly, trajectory, basis)[:, kept]
     error = np.full(value.shape, np.nan)
     if condensed is not None:
         found = _errors(condensed, chain, whole * sizes)
@@ -278,6 +293,24 @@ def _of(
     return Disturbance(
         trajectory.name, *chosen, "" if condensed is not None else UNDETERMINED, trajectory.t, value, error
     )
+
+
+def _random(assembly: Assembly) -> NDArray[np.bool_]:
+    """True for the coordinates of the tree, of free bodies and of cut joints that process noise disturbs."""
+    joints, motors = JointCoordinates(assembly.problem.model), assembly.problem.model.motors
+    measured = {measured_noise(motor.signal) for motor in motors if motor.measured}
+    count = len(joints.places) + len(joints.cut_places)  # what rows follow are those of contacts
+    return np.array([label not in measured for label in assembly.transcription.motion.noise[:count]], dtype=bool)
+
+
+def _disturbing(assembly: Assembly, trajectory: Trajectory, basis: Array | None) -> Array:
+    """Process noise along the coordinates of the tree and of free bodies, (N, n) [N or N m]; ``basis``: of what loops
+    leave."""
+    random = _random(assembly)
+    impulses = np.where(random, np.nan_to_num(trajectory.impulse_residual[:, : len(random)]), 0.0)
+    value = impulses if basis is None else np.einsum("kij,kj->ki", basis, impulses)
+    value[np.isnan(trajectory.impulse_residual).any(axis=1)] = np.nan
+    return np.asarray(value / assembly.problem.step)
 
 
 def _errors(condensed: Condensed, chain: int, made: Array) -> Array:

@@ -21,8 +21,8 @@ from spookid.estimation import misspecification
 from spookid.estimation.fit import Fit, with_added_variance
 from spookid.estimation.fitting import Start
 from spookid.estimation.identifiability import condensed_at
-from spookid.estimation.sensor_noise import correlated_noise, with_correlation
 from spookid.estimation.starts import with_impacts_at_rest
+from spookid.estimation.trials import correlated_noise, with_correlation
 from spookid.estimation.work import Work
 from spookid.kernels.arrays import Array
 from spookid.results.findings import Finding
@@ -90,7 +90,7 @@ def choose_estimator(work: Work, first: Fit) -> Fit:
     choice = first.clock.time(partial(_chosen, first, second, added))
     if not choice.is_hard:
         return chosen(choice, first.with_(times=second.result.times, clocks=second.result.clocks))
-    work.problem = hard
+    work.problem, work.finer = hard, None
     work.remarks.append(partial(_with_process_noise, first, added))
     return chosen(choice, second)
 

@@ -16,7 +16,7 @@ a block, the errors are too small.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
@@ -26,21 +26,25 @@ import numpy as np
 
 from spookid.assembly import initialization
 from spookid.assembly.checks import check_closure
-from spookid.assembly.constants import magnitude, width_along
+from spookid.assembly.constants import magnitude, resolution, width_along
+from spookid.assembly.initialization import prepared
 from spookid.assembly.problem import Problem
+from spookid.data.channels import Channel
 from spookid.data.inputs import acting
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, finite_samples, grid
 from spookid.errors import ProblemError
 from spookid.estimation.grouping import unknown
 from spookid.estimation.motions import Given, Motion, directions, measured
-from spookid.kernels.arrays import ROUNDING, Array, contiguous
+from spookid.kernels.arrays import Array, contiguous
 from spookid.kernels.kernel import Kernel
+from spookid.kernels.precision import HALF_DIGITS
 from spookid.kernels.scipy_parts import special
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.regressor import Regressor
 from spookid.records import dataclass
 from spookid.solvers.quadratic_program import bounded_least_squares
+from spookid.statistics.marginal import roughness
 
 
 class Balance:
@@ -83,6 +87,19 @@ class Balance:
         """Same motion with the inputs of another recording with equal sample times."""
         steps = Grid(efforts.clock[0] - efforts.step, efforts.step, len(efforts.clock) + 2)
         return replace(efforts, samples=self._acting(recording, steps, efforts.values))
+
+    def beyond_noise(self, efforts: Efforts, recording: Recording, draws: int = 8, errors: float = 3.0) -> Array:
+        """Unexplained share along each direction, (m,), less in its square than what the white noise of the sensors
+        contributes: so many of its standard deviations, from repetitions with more of that noise."""
+        rng = np.random.default_rng(0)
+        recording, before = prepared(recording, self.problem.channels), self.left(efforts, efforts.nearest)
+        squares = [np.zeros(before.shape[1])]
+        for _ in range(draws):
+            noisy = self.along(recording.with_signals(**_noise(self.problem.channels, recording, rng)))
+            more = self.left(replace(noisy, widths=efforts.widths, late=efforts.late), efforts.nearest) - before
+            squares.append(np.mean(more**2, axis=0))
+        share = errors**2 * np.sum(squares, axis=0) / draws / efforts.sizes**2
+        return np.asarray(np.sqrt(np.maximum(efforts.unexplained**2 - share, 0.0)))
 
     def _acting(self, recording: Recording, steps: Grid, values: Values) -> Array:
         """Inputs at the inner steps, (N − 2, n_u)."""
@@ -180,7 +197,8 @@ class Efforts:
         return np.where(total > 0, total, 1.0)
 
     @cached_property
-    def _sizes(self) -> Array:
+    def sizes(self) -> Array:
+        """Parts at the best values, (m,)."""
         return self.parts(self.nearest)
 
     @cached_property
@@ -188,7 +206,7 @@ class Efforts:
         """Unexplained share of the effort along each direction, (m,); infinite if it is not a number."""
         with np.errstate(all="ignore"):
             left = self.balance.left(self, self.nearest)
-            share = np.sqrt(np.mean(left**2, axis=0)) / self._sizes
+            share = np.sqrt(np.mean(left**2, axis=0)) / self.sizes
         return np.where(np.isfinite(share), share, math.inf)
 
     def delayed(self, late: float) -> Efforts:
@@ -202,6 +220,17 @@ def _together(bases: list[Array] | None) -> Array | None:
         return None
     count = min(basis.shape[1] for basis in bases)
     return np.array([basis[:, :count] for basis in bases])
+
+
+def _noise(channels: Sequence[Channel], recording: Recording, rng: np.random.Generator) -> dict[str, Array]:
+    """Signals of a recording with as much white noise again, of which quantization is the least."""
+    noisy = {}
+    for channel in channels:
+        values = recording.signal(channel.signal)
+        known = values if channel.period is None else np.unwrap(values[np.isfinite(values)], period=channel.period)
+        std = max(roughness([known]), resolution(channel, [values]) / math.sqrt(12))
+        noisy[channel.signal] = values + std * rng.standard_normal(len(values))
+    return noisy
 
 
 def longest_interval(problem: Problem, recording: Recording) -> float:
@@ -297,11 +326,11 @@ def _weighted(efforts: Efforts, weighings: int = 3) -> Callable[[Array], Array]:
         matrix = (slopes / weights[:, None]).reshape(len(slopes) * len(weights), slopes.shape[2])
         sizes = np.linalg.norm(matrix, axis=0)
         directions, shares, _ = np.linalg.svd(matrix / np.where(sizes > 0, sizes, 1.0), full_matrices=False)
-        basis = directions[:, shares > ROUNDING * np.max(shares, initial=0.0)]
+        basis = directions[:, shares > HALF_DIGITS * np.max(shares, initial=0.0)]
         rows = (values / weights).reshape(len(values), -1)
         return np.asarray(rows - (rows @ basis) @ basis.T).reshape(values.shape)
 
     given = balance.left(efforts, at)[None]
     for _ in range(weighings):
-        weights = np.maximum(weights * np.sqrt(np.mean(without(given)[0] ** 2, axis=0)), ROUNDING * parts)
+        weights = np.maximum(weights * np.sqrt(np.mean(without(given)[0] ** 2, axis=0)), HALF_DIGITS * parts)
     return without

@@ -26,8 +26,8 @@ from spookid.estimation.identifiability import (
     papers_weight,
     trade_offs,
 )
-from spookid.estimation.input_findings import hold_findings
 from spookid.estimation.likelihood_fit import Likelihood
+from spookid.estimation.misspecification import hold_findings
 from spookid.estimation.tensions import held_findings
 from spookid.kernels.arrays import Array
 from spookid.kernels.library import evaluator, warning

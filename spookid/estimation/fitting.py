@@ -33,6 +33,7 @@ from spookid.estimation.likelihood_fit import (
     with_sizes,
 )
 from spookid.kernels.arrays import Array
+from spookid.kernels.precision import MET
 from spookid.mechanics.manifold import Manifold
 from spookid.records import dataclass
 from spookid.results.result import Noise, Solution, Times
@@ -47,8 +48,6 @@ from spookid.transcription.factor import Group
 from spookid.transcription.faults import fault
 from spookid.transcription.transcription import Point
 
-_MET = 1e-6
-"""Largest violation of an equality constraint, in its own unit."""
 _STRAIGHT = 1e12
 """Factor of the normaliser's weight c with which its square is a straight line."""
 _NONE = float(np.finfo(float).eps ** 0.25)
@@ -254,7 +253,7 @@ def with_likelihood(first: Fit, second: Fit, hold: bool) -> Fit:
     return Fit(found.assembly, second.outcome, second.backend, second.times, there).with_(**second.over)
 
 
-def _if_met(assembly: Assembly, outcome: Outcome, closed: float = 1e-4, met: float = _MET) -> Outcome:
+def _if_met(assembly: Assembly, outcome: Outcome, closed: float = 1e-4) -> Outcome:
     """The outcome, which has not converged if rigid joints are open, in m or rad, or hard residuals not met, in their
     own units: rows that others seem to imply are left out of a solve, and so would be what contradicts them."""
     problem = assembly.transcription
@@ -264,7 +263,7 @@ def _if_met(assembly: Assembly, outcome: Outcome, closed: float = 1e-4, met: flo
     for values in problem.residuals(outcome.point):
         for factor, rows in zip(problem.factors, values, strict=True):
             off = float(np.max(np.abs(rows), initial=0.0)) if factor in asked else 0.0
-            if not off <= (met if factor.group is Group.RESIDUAL else closed):
+            if not off <= (MET if factor.group is Group.RESIDUAL else closed):
                 detail = (
                     f"the equality constraint {factor.name!r} is violated by {off:.2g}: joints or other constraints "
                     "contradict it"
@@ -302,7 +301,7 @@ def _check_freedom(assembly: Assembly, start: Point) -> None:
     reduced = ReducedProblem(assembly.transcription, start) if moves else None
     if reduced is not None and reduced.flat is not None:
         names = ", ".join(repr(tie.name) for tie in model.ties)
-        if reduced.flat > _MET:
+        if reduced.flat > MET:
             wrong, remedy = f"joints contradict constraints {names} by {reduced.flat:.2g} m or rad", "correct them"
         else:
             wrong, remedy = f"joints already satisfy constraints {names}", "remove these constraints"

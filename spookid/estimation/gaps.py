@@ -24,6 +24,7 @@ from spookid.data.sampling import Grid, grid, smoothed
 from spookid.errors import ProblemError
 from spookid.estimation.fit import Fit
 from spookid.estimation.fitting import Start
+from spookid.estimation.step_errors import SHORTEST
 from spookid.estimation.suspects import leading
 from spookid.estimation.work import Work, as_begun
 from spookid.kernels.arrays import Array, contiguous
@@ -36,9 +37,8 @@ from spookid.stepping.impulses import Settings
 from spookid.stepping.simulation import NewtonStepper, StepFailedError, march
 from spookid.tables.table import number
 
-_STEPS = 20
-"""Steps of a part at the least; shorter ones lie in a gap."""
-
+GAP = 5.0
+"""Sample intervals without a sample that are a gap, if motion or cutoff are no slower, too."""
 Span = tuple[float, float]
 
 
@@ -82,17 +82,15 @@ def _long_gaps(problem: Problem) -> dict[int, list[Span]]:
     return found
 
 
-def _gaps(
-    problem: Problem, recording: Recording, signal: str, period: float | None, spacings: float = 5.0
-) -> list[Span]:
-    """Times without a sample that are so many spacings long, and a quarter of the motion's typical period: samples
+def _gaps(problem: Problem, recording: Recording, signal: str, period: float | None) -> list[Span]:
+    """Times without a sample that are several spacings long, and a quarter of the motion's typical period: samples
     around a shorter one show the way."""
     known = recording.t[np.isfinite(recording.signal(signal))]
-    if len(known) < _STEPS:
+    if len(known) < SHORTEST:
         return []
     edges = np.concatenate([recording.t[:1], known, recording.t[-1:]])
     apart, usual = np.diff(edges), float(np.median(np.diff(known)))
-    longest = max(spacings * usual, _STEPS * problem.step / 2)
+    longest = max(GAP * usual, SHORTEST * problem.step / 2)
     if not np.any(apart > longest):
         return []
     steps = grid(recording, problem.step)
@@ -125,7 +123,7 @@ def _pieces(problem: Problem, place: int, spans: dict[int, list[Span]]) -> list[
     near = problem.step * 1e-6
     found = []
     for low, high in zip(begins, ends, strict=True):
-        if high - low >= _STEPS * problem.step:
+        if high - low >= SHORTEST * problem.step:
             try:
                 part = recording.between(float(low), float(high) + near)
             except ProblemError:
@@ -192,11 +190,11 @@ def _judged(
     sure: float = 1e-6,
 ) -> Solution:
     """The answer, and a finding if the whole fits worse than the parts by more than an accident of that probability:
-    squares grow by a χ² of as many degrees of freedom as states are tied together."""
-    ties = 2 * problem.model.configuration.tangent * sum(map(len, spans.values()))
-    scale = 1.0 if problem.estimates_noise else parts.cost.total / max(parts.size.residuals, 1)
-    more = (held.cost.total - parts.cost.total) / scale
-    if held.status is Status.CONVERGED and more <= special.chdtri(ties, sure):
+    by an F test, because residuals in the gaps, of other sensors too, and between parts add degrees of freedom."""
+    own, whole = (max(one.size.residuals - one.size.states - one.size.parameters, 1) for one in (parts, held))
+    added = max(whole - own, 1)
+    most = special.fdtri(added, own, 1 - sure) * added * parts.cost.total / own
+    if held.status is Status.CONVERGED and held.cost.total - parts.cost.total <= most:
         return answer
     places = [
         f"recording {problem.recordings[i].name} from {number(low)} to {number(high)} s"

@@ -29,7 +29,7 @@ from spookid.mechanics.regressor import Quantity, Regressor
 from spookid.parameter import Parameter, number, stacked, substitute
 from spookid.records import dataclass
 from spookid.results.wording import some_of
-from spookid.statistics.regrouping import Grouping, regrouped
+from spookid.statistics.weak_directions import Grouping, regrouped
 from spookid.tables.table import Block, Table, Tabular, counted, superscripts
 from spookid.tables.table import number as written
 

@@ -12,7 +12,8 @@ import numpy as np
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.priors import priors
 from spookid.assembly.problem import Problem
-from spookid.kernels.arrays import ROUNDING, Array
+from spookid.kernels.arrays import Array
+from spookid.kernels.precision import HALF_DIGITS
 from spookid.mechanics import rotations
 from spookid.mechanics.body import Body
 from spookid.mechanics.inertia import at_guess
@@ -21,16 +22,16 @@ from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.model import Model
 from spookid.parameter import Parameter
 from spookid.records import dataclass
-from spookid.results.findings import SURE, Finding
+from spookid.results.findings import Finding
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics import block_jackknife, variances
 from spookid.statistics.condensing import Condensed, linearize, pseudo_inverse
 from spookid.statistics.covariance import Analysis, ResidualStatistics, analyse, unseen
 from spookid.statistics.marginal import NoiseSize
-from spookid.statistics.regrouping import common_scale, without_direction
 from spookid.statistics.sensitivities import (
     AT_BOUND,
+    CORRELATED,
     LEADS,
     ROBUST,
     Sensitivities,
@@ -40,7 +41,8 @@ from spookid.statistics.sensitivities import (
     times,
 )
 from spookid.statistics.variances import Variances
-from spookid.statistics.weak_directions import WeakDirection
+from spookid.statistics.weak_directions import WeakDirection, common_scale, without_direction
+from spookid.statistics.whiteness import SURE
 from spookid.transcription.parameter_constraints import FreeDirections
 from spookid.transcription.transcription import Point, Transcription
 
@@ -90,11 +92,9 @@ def _axes(model: Model, body: Body) -> int:
     places = rng.uniform(-1, 1, (8, len(model.freedoms)))
     first, *others = (at_guess(ca.substitute(turn, x, ca.DM(place))) for place in places)
     apart = [first.T @ other - other.T @ first for other in others]  # along its axis
-    return int(np.linalg.matrix_rank([(A[2, 1], A[0, 2], A[1, 0]) for A in apart], tol=ROUNDING))
+    return int(np.linalg.matrix_rank([(A[2, 1], A[0, 2], A[1, 0]) for A in apart], tol=HALF_DIGITS))
 
 
-FEWEST = 20
-"""Recordings whose scatter gives errors."""
 OBSERVATION = "observation of "
 """How labels of observation rows begin."""
 
@@ -159,7 +159,7 @@ def identified(
     steps = [chain.steps for chain in transcription.chains]
     block = sum(steps) / len(steps) / block_jackknife.BLOCKS
     known = judged(assembly, point.parameters, free, statistics, block, larger)
-    if len(steps) >= FEWEST and math.isfinite(larger):
+    if len(steps) >= block_jackknife.BLOCKS and math.isfinite(larger):
         ends, within = np.cumsum([0, *(len(one) - 1 for one in edges)])[:-1], known.sensitivities.standard_errors
         scores, own = (np.add.reduceat(of, ends) for of in (statistics.scores, statistics.block_information))
         whole = replace(statistics, scores=scores, block_information=own)
@@ -332,14 +332,14 @@ def contradictions(
     return found
 
 
-def trade_offs(problem: Problem, known: Sensitivities, correlation: float = 0.9) -> list[Finding]:
+def trade_offs(problem: Problem, known: Sensitivities) -> list[Finding]:
     """Findings on delays that correlate strongly with another parameter: a delayed torque acts like damping."""
     found, names = [], list(known.names)
     for place, name in enumerate(names):
         row = np.nan_to_num(known.correlation[place])
         row[place] = 0.0
         other = int(np.argmax(np.abs(row)))
-        if name in problem.delays and abs(row[other]) > correlation:
+        if name in problem.delays and abs(row[other]) > CORRELATED:
             effect = (
                 f"Delay {name} and parameter {names[other]} are correlated ({row[other]:+.2f}): the data barely "
                 f"distinguish a larger delay from a {'smaller' if row[other] > 0 else 'larger'} {names[other]}."

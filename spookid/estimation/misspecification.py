@@ -1,39 +1,45 @@
-"""Findings on model errors, from score tests of the residuals of a fit with estimated noise.
+"""Findings on model errors, from score tests of the residuals of a fit with estimated noise, and on inputs.
 
 Possible errors are variations of the model: longer, heavier or more inert bodies, and friction of joints, by a symbolic
 amount. The derivatives of the factors at amount zero give the effects on the residuals, for any stepper.
+
+A measured input may be interpolated linearly between its samples, or as band-limited. Both agree if it is slow compared
+with the sampling rate. If the residuals change by d, the estimates change by −(TᵀT)⁻¹Tᵀd with T as in (3.32).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.correlated import is_correlated
+from spookid.assembly.initialization import SampledRecording
+from spookid.assembly.observations import chain_of
 from spookid.assembly.problem import Problem
 from spookid.assembly.trajectories import sample_places
+from spookid.data.inputs import acting
 from spookid.data.sampling import finite_samples
+from spookid.errors import ProblemError
 from spookid.estimation.disturbances import all_efforts
 from spookid.estimation.variations import Speed, alternatives
 from spookid.kernels.arrays import Array
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.kinematics import displacements, unwrapped
+from spookid.mechanics.loads import Hold, Input
 from spookid.parameter import substitute
 from spookid.results.findings import Finding
 from spookid.results.trajectory import Trajectory
+from spookid.statistics.causes import Experiment, Signals
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.likelihood import States
-from spookid.statistics.score_tests import (
-    Experiment,
-    ScoreTests,
-    Signals,
-    misfits,
-    run_score_tests,
-)
+from spookid.statistics.score_tests import ScoreTests, misfits, run_score_tests
+from spookid.statistics.sensitivities import Sensitivities
 from spookid.statistics.whiteness import Misfit
+from spookid.tables.table import number
 from spookid.transcription.transcription import Point
 
 
@@ -69,7 +75,7 @@ def misfit_findings(
     if warned:
         moved = [f"{_listed(of_fit.effects(one))}{f' ({i})' * (len(warned) > 1)}" for i, one in enumerate(warned, 1)]
         effect = f"The residuals are not noise: {_causes(warned)}."
-        shifts = f"estimates would change by about {'; '.join(moved)} standard errors."
+        shifts = f"estimates would change by about {'; '.join(moved)} standard errors{_narrower(warned)}."
         advice = f"Add this effect to the model, or show that it is absent. With this effect in the model, {shifts}"
         told += [Finding("residuals.autocorrelated", (), _evidence(of_fit, warned), effect, advice=advice)]
     if noted:
@@ -88,10 +94,23 @@ def _evidence(of_fit: ScoreTests, found: Sequence[Misfit]) -> dict[str, list[dic
     numbered = ((one, float(one.z)) for one in found)
     return {
         "misfits": [
-            {"words": m.words, "standard_errors": z, "shifts": of_fit.shifts(m), "unfollowed": m.unfollowed}
+            {
+                "words": m.words,
+                "standard_errors": z,
+                "shifts": of_fit.shifts(m),
+                "narrower": float(np.min(m.narrower)),
+                "unfollowed": m.unfollowed,
+            }
             for m, z in numbered
         ]
     }
+
+
+def _narrower(found: Sequence[Misfit], least: float = 1.4) -> str:
+    """By how much standard errors would fall with one of some causes, to first order, if by so large a factor. They
+    fall further: the smaller the noise, the less of the cause is taken for noise."""
+    factor = 1 / min(float(np.min(one.narrower)) for one in found)
+    return f", and standard errors would fall by a factor of {factor:.2g} or more" if factor >= least else ""
 
 
 def _listed(shifts: Mapping[str, float], most: int = 4) -> str:
@@ -142,6 +161,7 @@ def _experiment(
         tuple((o.signal, o.unit) for o in channels),
         tuple((freedom.label, freedom.coordinate.effort) for freedom in tree),
         sigmas,
+        tuple(size.keys for size in assembly.noise if size.given is None),
         impulses,
         all_efforts(assembly, point, trajectories),
         tuple(motors),
@@ -175,3 +195,61 @@ def _continuous(trajectory: Trajectory) -> Array:
 
 
 # --- variations of the model ---
+
+
+_OTHER: dict[str, Hold] = {"linear": "band", "band": "linear"}
+
+
+def hold_findings(assembly: Assembly, point: Point, condensed: Condensed | None, known: Sensitivities) -> list[Finding]:
+    """Warning for each input for which another interpolation would change an estimate by a standard error."""
+    found = []
+    for one in (one for one in assembly.problem.model.inputs if one.hold in _OTHER):
+        other = _OTHER[one.hold]
+        moved = None if condensed is None else _moved(assembly, point, condensed, replace(one, hold=other))
+        if moved is None:
+            continue
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios = dict(zip(known.names, (moved / known.standard_errors).tolist(), strict=True))
+        large = {name: ratio for name, ratio in ratios.items() if abs(ratio) > 1}
+        if large:
+            listed = ", ".join(f"{name} {number(ratio, 2)}" for name, ratio in large.items())
+            effect = (
+                f"Input {one.signal} is interpolated between its samples with hold {one.hold!r}. With hold {other!r}, "
+                f"estimates would change by these multiples of their standard errors: {listed}."
+            )
+            advice = f"Give the motor the correct hold between samples, or record input {one.signal} at a higher rate."
+            cause = f"{one.signal} changes fast against its sampling rate."
+            found.append(
+                Finding("input.between-samples", tuple(large), {"standard_errors": large}, effect, cause, advice)
+            )
+    return found
+
+
+def _moved(assembly: Assembly, point: Point, condensed: Condensed, other: Input) -> Array | None:
+    """How far the estimates would move with an input interpolated otherwise, (n_p,); None where it cannot be."""
+    problem, transcription = assembly.problem, assembly.transcription
+    try:
+        sampled = [_with_input(assembly, one, other) for one in assembly.sampled]
+    except ProblemError:  # samples that are not even
+        return None
+    factors = list(transcription.factors)
+    chains = [chain_of(problem, one, factors, assembly.observed, i) for i, one in enumerate(sampled)]
+    changed, before = transcription.with_chains(chains).residuals(point), transcription.residuals(point)
+    columns = []
+    for c, terms in enumerate(condensed.linearized.chains):
+        differences = {f.name: a - b for f, a, b in zip(factors, changed[c], before[c], strict=True)}
+        parts = []
+        for term in terms:
+            rows = np.nan_to_num(differences[term.factor.name])
+            rows = rows if term.complement is None else np.matmul(rows[:, None], term.complement)[:, 0]
+            parts.append((term.scale * rows * term.alive)[:, None])
+        columns.append(condensed.without_states(c, parts))
+    return np.asarray(-condensed.inverse @ condensed.inner(columns, condensed.T)[0])
+
+
+def _with_input(assembly: Assembly, sampled: SampledRecording, other: Input) -> SampledRecording:
+    """Samples of a recording with one of its inputs interpolated otherwise."""
+    problem = assembly.problem
+    inputs = [other if one.signal == other.signal else one for one in problem.model.inputs]
+    now, slopes = acting(sampled.recording, inputs, sampled.grid, problem.guess_on(sampled.recording.name))
+    return replace(sampled, acting=now, slopes=slopes)

@@ -47,9 +47,7 @@ from spookid.tables.table import uncertain
 
 _SMALL = 1e-4
 """1/ν below which Student's distribution is the normal one but for terms of its square, and τ relative to what explains
-all errors below which it is zero; a relative difference."""
-_SPAN = 1e4
-"""Ratio of the sizes that are sought and that of all errors, at most."""
+all errors below which it is zero; the least size that is sought over that of all errors; a relative difference."""
 
 
 class Errors(NamedTuple):
@@ -192,7 +190,8 @@ def most_likely(channel: Channel, errors: Sequence[Errors], floor: float) -> tup
         states = (1 - left) @ np.log(v / one.information) / 2  # of the determinant of the information in the states
         return -float(np.sum(one.density(squares, v)) + states)
 
-    limits = ((max(floor / size, 1 / _SPAN), _SPAN), (0.0, _SPAN), (0.0, 1.0))
+    most = 1 / _SMALL
+    limits = ((max(floor / size, _SMALL), most), (0.0, most), (0.0, 1.0))
     bounds = [limit if one is None else (one, one) for one, limit in zip(given, limits, strict=True)]
     start = [begun if one is None else one for one, begun in zip(given, (0.6, 0.6, 0.3), strict=True)]
     x = minimize(cost, start, method="L-BFGS-B", bounds=bounds, options={"ftol": SETTLED**3}).x

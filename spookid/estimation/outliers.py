@@ -23,18 +23,28 @@ from spookid.data.recording import Recording
 from spookid.data.sampling import wrap
 from spookid.estimation import suspects
 from spookid.estimation.likelihood_fit import Revise
-from spookid.estimation.saturation import unsaturated
-from spookid.estimation.suspects import MOST, Wrong, drops_outliers, is_robust, masked, spread, varied, without
+from spookid.estimation.suspects import (
+    MOST,
+    Wrong,
+    drops_outliers,
+    is_robust,
+    masked,
+    spread,
+    unsaturated,
+    varied,
+    without,
+)
 from spookid.estimation.work import Work
 from spookid.kernels.arrays import Array, Mask
 from spookid.kernels.scipy_parts import lapack
 from spookid.mechanics.kinematics import Values
 from spookid.parameter import number
-from spookid.results.findings import OFF, Finding
+from spookid.results.findings import Finding
 from spookid.results.result import Solution
 from spookid.results.trajectory import Trajectory
 from spookid.results.values import Outlier
 from spookid.solvers.status import Status
+from spookid.statistics.whiteness import OFF
 from spookid.tables.table import counted
 from spookid.tables.table import number as digits
 from spookid.transcription.transcription import Point

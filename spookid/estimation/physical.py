@@ -19,15 +19,17 @@ from spookid.assembly.outlining import UNITS
 from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.estimation.grouping import base_parameters
-from spookid.kernels.arrays import ROUNDING, Array
+from spookid.kernels.arrays import Array
+from spookid.kernels.precision import HALF_DIGITS
 from spookid.mechanics.body import Body
 from spookid.mechanics.holding import Freedom
 from spookid.mechanics.motor import Motor
 from spookid.parameter import Parameter, at_rest, is_constant, own_name, parameters_in, substitute
-from spookid.results.findings import SURE, Finding
+from spookid.results.findings import Finding
 from spookid.results.result import Derived, Solution
 from spookid.results.trajectory import Trajectory
 from spookid.statistics.sensitivities import Sensitivities, prior_share
+from spookid.statistics.whiteness import SURE
 
 _LIMITED = "base-parameters.limited"
 _NOT_NEGATIVE = ("viscous", "load_friction", "coulomb", "drag", "armature", "stiffness")
@@ -150,7 +152,8 @@ def _at_values(
     symbols = [p for p in problem.parameters if p.element_hash() in there]
     x = ca.vertcat(*symbols)
     function = ca.Function("physical", [x], [all_of, ca.densify(ca.jacobian(all_of, x))])
-    values, slopes = (np.asarray(part.full()) for part in function(ca.DM([at[p.name] for p in symbols])))
+    values = np.asarray(function(ca.DM([at[p.name] for p in symbols]))[0].full())
+    slopes = np.asarray(function(ca.DM([known.at.get(p.name, at[p.name]) for p in symbols]))[1].full())
     found = {}
     for i, row in enumerate(rows):
         own = {p.name: s for p, s in zip(symbols, slopes[i].tolist(), strict=True) if s and p.name in free}
@@ -229,7 +232,7 @@ def _violation(body: Body, values: Mapping[str, float]) -> tuple[float, Array, A
     moments, axes = np.linalg.eigh(inertia)
     signs = np.array([-1.0, 0.0, 0.0] if moments[0] <= 0 else [-1.0, -1.0, 1.0])
     size = float(signs @ moments)
-    return (size, (axes * signs) @ axes.T, moments) if size > ROUNDING * moments[2] else None
+    return (size, (axes * signs) @ axes.T, moments) if size > HALF_DIGITS * moments[2] else None
 
 
 def _energy(motion: Sequence[Trajectory], most: int = 2000) -> Array:

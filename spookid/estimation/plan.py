@@ -29,6 +29,7 @@ from spookid.estimation.starts import (
     with_delays_at_rest,
     with_explained_motion,
     with_impacts_at_rest,
+    with_noise_first,
 )
 from spookid.estimation.suspects import is_robust, without_outliers
 from spookid.estimation.work import Work, as_begun, asked_from, holds_pairs, starting_from
@@ -143,6 +144,13 @@ def _is_staged(work: Work) -> bool:
 
 LEADING = (
     Stage("noise", "motion, parameters and noise", lambda w: not continuation.touches(w.problem), _noise),
+    Stage(
+        "process noise",
+        "with process noise, then again without it,",
+        lambda w: w.begins and _is_likelihood(w) and w.problem.is_hard,
+        _on_fit(with_noise_first),
+        "if deterministic dynamics did not converge",
+    ),
     Stage(
         "delays and impacts",
         "around the delays and impacts that were found,",

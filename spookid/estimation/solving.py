@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -17,6 +18,7 @@ from spookid.assembly.problem import Problem
 from spookid.data.recording import RecordingFiles
 from spookid.errors import ProblemError, shown
 from spookid.estimation import continuation
+from spookid.estimation.explained import longest_interval
 from spookid.estimation.friction_width import at_widths, estimates_widths, widths_of
 from spookid.estimation.noise_components import check_components
 from spookid.estimation.outliers import doubt_samples
@@ -24,8 +26,9 @@ from spookid.estimation.physical import base_quantities, joint_quantities, negat
 from spookid.estimation.plan import STAGES, Plan, through
 from spookid.estimation.plan import answered as ended
 from spookid.estimation.questions import asking
-from spookid.estimation.saturation import unsaturated
+from spookid.estimation.suspects import is_still, unsaturated
 from spookid.estimation.work import Solver, Work, holds_pairs
+from spookid.parameter import parameters_in
 from spookid.results.findings import Finding, ranked
 from spookid.results.lazy import Clock, Lazy
 from spookid.results.result import Solution
@@ -33,10 +36,13 @@ from spookid.results.settings import BACKENDS
 from spookid.solvers.ipopt import Ipopt
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt, RecursiveLevenbergMarquardt
 from spookid.solvers.status import Callback, Status
+from spookid.tables.table import number
 
 SOLVERS: Mapping[str, type[LevenbergMarquardt] | type[Ipopt]] = {
     kind.name: kind for kind in (LevenbergMarquardt, RecursiveLevenbergMarquardt, Ipopt)
 }
+_MOST_STEPS = 100
+"""Steps from a sample to the next, at the most: times in milliseconds make a thousand times as many as are meant."""
 
 
 @checked
@@ -82,8 +88,10 @@ def begun(
         problem = problem.with_(recordings=tuple(problem.recordings))
     if warm_start is not None and not isinstance(warm_start, Solution):
         raise ProblemError(f"{problem.place}: warm_start is {shown(warm_start)}; give a Solution")
+    _check_clock(problem)
     solver = _solver(problem, backend, options)
     _check_law(problem, solver)
+    _check_moves(problem)
     if continuation.is_staged(problem, solver):
         check_stepper(problem)
     check_components(problem, continuation.is_staged(problem, solver))
@@ -140,6 +148,18 @@ def of_bodies(problem: Problem, result: Solution, clock: Clock) -> dict[str, Laz
     return found
 
 
+def _check_clock(problem: Problem) -> None:
+    """Refuse times in other units than seconds, with which a fit has too many steps to end."""
+    for recording in problem.sample:
+        interval = longest_interval(problem, recording)
+        if interval > _MOST_STEPS * problem.step:
+            raise ProblemError(
+                f"{problem.place}: recording {recording.name!r} has a sample every {number(interval)} s, which are "
+                f"{math.floor(interval / problem.step):,} steps of {number(problem.step)} s; give times in seconds, or "
+                f"a step of {number(interval / _MOST_STEPS)} s or longer"
+            )
+
+
 def _check_law(problem: Problem, solver: Solver) -> None:
     """Refuse inequalities, and a form of dry friction, to a solver that does not know them."""
     paired, name = holds_pairs(solver), solver.name
@@ -155,6 +175,22 @@ def _check_law(problem: Problem, solver: Solver) -> None:
         raise ProblemError(
             f"{problem.place}: friction {problem.friction!r} is not for backend {name!r}; use friction {law!r} or "
             f"backend {other!r}"
+        )
+
+
+def _check_moves(problem: Problem) -> None:
+    """Refuse to estimate what dry friction hides, which holds every joint at rest whatever the parameters are."""
+    model, joints = problem.model, problem.model.freedoms
+    of_model = {p.order for p in parameters_in(model.expressions(), "the model")}
+    sought = [p.name for p in problem.free if p.prior is None and p.order in of_model]
+    held = all(one.rubs for one in joints) and not any(body.free for body in model.bodies)
+    if not (held and joints and sought and problem.channels) or problem.residuals or model.contacts:
+        return
+    shown = ((recording.signal(c.signal), c.period) for recording in problem.recordings for c in problem.channels)
+    if all(is_still(*one) for one in shown):
+        raise ProblemError(
+            f"{problem.place}: no sensor shows a motion beyond its noise, and dry friction holds every joint at rest "
+            f"whatever {', '.join(sought)} may be; record a motion"
         )
 
 

@@ -4,6 +4,9 @@ Samples and inputs are assigned to steps by the delays at the start of a fit, an
 that value. Likewise, impact forces are assigned by the initial impact times. The fit is repeated until delays and times
 no longer change, so that the result does not depend on these linearizations.
 
+A search without process noise stalls if initial values explain the motion badly. It then starts from a fit with process
+noise.
+
 The likelihood has local maxima with absurd inertias and too large process noise, or with measurement noise that is
 fitted as motion. A search for the noise may end there if initial values are wrong by a factor of ten. With small fixed
 noise, a fit from the same initial values finds the motion.
@@ -82,6 +85,18 @@ def with_impacts_at_rest(work: Work, found: Fit, still: float = 0.01) -> Fit:
     return found
 
 
+def with_noise_first(work: Work, first: Fit) -> Fit:
+    """Fit, or if deterministic dynamics did not converge, another that starts from a fit with process noise. Noise
+    bridges what wrong initial values leave unexplained."""
+    if not work.problem.is_hard or first.outcome.status not in (Status.DIVERGED, Status.STALLED):
+        return first
+    noisy = work.run(work.problem.with_(estimator="noise"), Start(own=work.problem.given), first)
+    if noisy.outcome.status is not Status.CONVERGED:
+        return first.with_(status=noisy.outcome.status) if noisy.outcome.status is Status.INTERRUPTED else first
+    later = work.run(work.problem, Start(noisy.result), noisy)
+    return later if later.rank > first.rank else first
+
+
 def with_explained_motion(work: Work, first: Fit) -> Fit:
     """Fit, or another fit with less process noise if it is more likely."""
     if first.likelihood is None or first.outcome.status is not Status.CONVERGED:
@@ -139,8 +154,6 @@ def asking_on_the_way(work: Work) -> Callback | None:
 
 _LONG = 10
 """Iterations after which a fit takes longer than to ask what may be wrong."""
-_SPEEDS = (0.03, 0.1, 0.3, 1.0)
-"""Velocities of the grid, in shares of the typical rate of the joint."""
 
 
 def continuous_laws(problem: Problem) -> list[tuple[Joint, ContinuousFriction]]:
@@ -215,7 +228,7 @@ def _regressed(
         return whole(found.x)
 
     grid = []
-    for shares in product(_SPEEDS, repeat=int(np.sum(curved))):
+    for shares in product((0.03, 0.1, 0.3, 1.0), repeat=int(np.sum(curved))):
         start = guess.copy()
         start[curved] = typical * np.array(shares)
         grid.append(least(np.clip(start, lower, upper), ~curved, 4))

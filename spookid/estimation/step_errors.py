@@ -137,7 +137,7 @@ def _kernel(problem: Transcription, factor: Factor, expression: ca.SX) -> Kernel
 
 
 SHORTEST = 20
-"""Steps of recordings, on average, whose ends, which have no double step, count little."""
+"""Steps of a recording, or of a part of one, whose ends, which have no double step, count little."""
 _HALVES = {1: (0.5, 0.5), 2: (0.25, 0.5, 0.25)}
 """Shares that the steps of h have in one of 2h, by the reach of its factor: weighted as an impulse weights what acts,
 alike over one interval or like a hat over two."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -14,14 +15,16 @@ from spookid.data.sensors import JointPosition
 from spookid.kernels.arrays import Array, contiguous
 from spookid.kernels.kernel import Kernel
 from spookid.mechanics.body import GROUND, Body, Frame
+from spookid.mechanics.coefficients import Fourier
 from spookid.mechanics.joints import Joint
+from spookid.mechanics.loads import Effort
 from spookid.mechanics.model import Model
 from spookid.parameter import is_zero, substitute
 from spookid.records import dataclass
 from spookid.solvers.rows import Columns, LinearizedFactor
+from spookid.statistics.causes import ONCE, Alternative
 from spookid.statistics.condensing import Condensed, products
 from spookid.statistics.likelihood import States
-from spookid.statistics.score_tests import Alternative
 from spookid.statistics.whiteness import MISSING
 from spookid.transcription.factor import Factor
 from spookid.transcription.transcription import Point
@@ -270,17 +273,21 @@ class _Varied:
             more = (self._lacks(joint, i, law, what, unit, size(s), cause) if s else 0 for i, s in enumerate(where))
             return getattr(joint, law) + ca.vertcat(*more)
 
-        changes = {
+        changes: dict[str, Any] = {
             "viscous": amounts("viscous", "viscous friction", " s", lambda s: s.rate),
             "drag": amounts("drag", "drag", " s^2", lambda s: s.rate**2),
         }
-        if self._forces:  # no spring acts alike in every turn
-            turned = [
-                s if s and (c.unit != "rad" or s.span < 2 * np.pi) else None
+        if self._forces:  # no spring acts alike in every turn, and cogging does
+            turns = [
+                s is not None and c.unit == "rad" and s.span >= 2 * np.pi
                 for s, c in zip(typical, joint.coordinates, strict=True)
             ]
+            within = [None if turn else s for turn, s in zip(turns, typical, strict=True)]
             spring = ": a spring, a cable"
-            changes["stiffness"] = amounts("stiffness", "stiffness", "/rad", lambda s: s.span / 2, spring, turned)
+            changes["stiffness"] = amounts("stiffness", "stiffness", "/rad", lambda s: s.span / 2, spring, within)
+            if any(turns):
+                ripples = [self._ripple(label) if turn else 0 for turn, label in zip(turns, joint.labels, strict=True)]
+                changes["loads"] = (*joint.loads, Effort(ripples[0] if len(ripples) == 1 else ripples))
         if all(map(is_zero, ca.vertsplit(joint.load_friction))):  # else the law of low rates is that of the load
             dry = [s if rubs or not self._sticks else None for s, rubs in zip(typical, joint.rubbing, strict=True)]
             changes["coulomb"] = amounts("coulomb", "dry friction", "", lambda s: 1.0, ": Coulomb friction", dry)
@@ -291,6 +298,13 @@ class _Varied:
                 extra = self._lacks(joint, 0, "coulomb", "friction at low rates", "", 1.0, cause, shares)
                 changes["stribeck"] = ca.vertcat(extra, self._sharpness / speed.rate**2)
         return replace(joint, **changes)
+
+    def _ripple(self, label: str) -> Fourier:
+        """A torque that depends on an angle, by its cosine and sine."""
+        most = self._efforts.get(label, np.inf)
+        words = f"{{}} of torque that varies {ONCE} of {label}: cogging, an eccentric mass?"
+        cosine, sine = (self._amount(words, "N m", sizes=(-most, most)) for _ in range(2))
+        return Fourier({1: (cosine, sine)})
 
     def _lacks(
         self,

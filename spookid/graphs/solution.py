@@ -13,6 +13,7 @@ import numpy as np
 
 from spookid.kernels.arrays import Array
 from spookid.solvers.status import Status
+from spookid.statistics.whiteness import OFF
 from spookid.tables.table import Block, Table, Tabular, counted, number, uncertain
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.transcription import Transcription
@@ -146,7 +147,6 @@ LEFT_BRANCH = (
     "the motion {} its branch at t = {} s, where the independent coordinates do not determine the assembly; "
     "choose others, or dependent coordinates"
 )
-_CHANCE = 5.0  # standard deviations of a sum of squares that are no chance
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +234,7 @@ class GraphSolution(Tabular):
                 (n, uncertain(v, self.standard_errors[n]), self.reasons.get(n, "")) for n, v in self.parameters.items()
             ]
             found.append(Table(("parameter", "estimate", "why no error"), told, left=(0, 2)))
-        if self.excess > 0 and self.cost > self.excess + _CHANCE * np.sqrt(2 * self.excess):
+        if self.excess > 0 and self.cost > self.excess + OFF * np.sqrt(2 * self.excess):
             found.append(
                 f"residuals are {number(self.misfit, 3)} times as large as their standard deviations sigma: the model "
                 "or the sigmas are wrong, and standard errors are too small"

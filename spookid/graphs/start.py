@@ -13,12 +13,12 @@ from spookid.errors import ProblemError, declared_at, shown
 from spookid.graphs.factor import Variables
 from spookid.graphs.integration import accelerations
 from spookid.kernels.arrays import Array
+from spookid.kernels.precision import EPSILON
 from spookid.mechanics.manifold import Manifold
-from spookid.mechanics.system import System, counted_steps, floats, parameter_values, point, seconds, vector
+from spookid.mechanics.system import FEW_DIGITS, System, counted_steps, floats, parameter_values, point, seconds, vector
 from spookid.parameter import Parameter, parameters_in, stacked
 from spookid.transcription.transcription import Point, Transcription
 
-_OFF = 1e-3  # share of the largest coordinate, or rate, by which a first state may be off the constraints
 Values = tuple[ca.SX, Array]  # parameters, and their numbers
 
 
@@ -115,7 +115,7 @@ def _check_first(system: System, place: Array, rates: Array, values: Values, wha
         ("v", parting, rates, "give rates that keep them satisfied, or 0"),
     ):
         off = float(np.max(np.abs(np.linalg.lstsq(slopes, left)[0])))
-        if not off <= _OFF * np.max(np.abs(own)):
+        if not off <= FEW_DIGITS * np.max(np.abs(own)):
             raise ProblemError(f"{what}: {name} is off the constraints by {off:.3g} of a coordinate; {remedy}")
 
 
@@ -182,7 +182,6 @@ def _chosen(system: System, source: str, values: Array) -> Array:
     return values[:, own]
 
 
-_EPSILON = 4 * float(np.finfo(float).eps)
 _NOTHING = 1e-11  # share of its sigma below which an error is nothing in any case
 
 
@@ -197,5 +196,5 @@ def rounding(problem: Transcription, point: Point) -> float:
         matrix, count = problem.linearize_factor(factor, point, 0).matrix, factor.count(len(states))
         for i, offset in enumerate(factor.variables):
             slopes = np.abs(matrix[:, i * width : (i + 1) * width])
-            total += float(np.sum((_EPSILON * np.einsum("kcr,kc->kr", slopes, sizes[offset : offset + count])) ** 2))
+            total += float(np.sum((EPSILON * np.einsum("kcr,kc->kr", slopes, sizes[offset : offset + count])) ** 2))
     return total

@@ -11,15 +11,13 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Integers = NDArray[np.int64]
-ROUNDING = float(np.sqrt(np.finfo(np.float64).eps))
-"""Share of a number up to which it is rounding, where differences of digits decide."""
 
 _Byte = ctypes.c_char
 
 
-def location(array: NDArray[Any]) -> int:
-    """Address of an array's first number; 0 if it has none."""
-    if not array.size:
+def location(array: NDArray[Any] | None) -> int:
+    """Address of an array's first number; 0 if it has none, or for None."""
+    if array is None or not array.size:
         return 0
     try:  # NumPy takes several times as long to tell
         return ctypes.addressof(_Byte.from_buffer(array.data))

@@ -376,7 +376,7 @@ static void narrow(double *to, const double *from, size count, size q) {
 
 /* K^-1 right, both (n, T, q), in its place; with `own_border` it is that of the border. */
 EXPORT int chain_solve(const size *g, const double *panels, double *unknowns, double *multipliers, size q,
-                       int own_border, double *x) {
+                       size own_border, double *x) {
   FLUSH;
   Chain z = chain(g);
   size V = z.B, T = z.T, RT = z.r * T, Q = whole(q, LANES);

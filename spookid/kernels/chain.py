@@ -19,13 +19,12 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spookid.kernels.arrays import Array, location
 from spookid.kernels.chain_by_numpy import ByNumPy
 from spookid.kernels.library import library
-from spookid.kernels.native import address
-from spookid.kernels.stages import LANES, ROWS, Factors, HardRows, aligned, mirrored
+from spookid.kernels.native import declared
+from spookid.kernels.stages import LANES, ROWS, Factors, aligned, mirrored
 
 
 class Chain(Factors):
@@ -89,11 +88,10 @@ class _Compiled:
     """The functions of ``chain.c``."""
 
     def __init__(self, loaded: ctypes.CDLL) -> None:
-        names = ("sweep", "forward", "backward", "solve", "inverse")
-        self._sweep, self._forward, self._backward, self._solve, self._inverse = (
-            getattr(loaded, f"chain_{name}") for name in names
-        )
-        self._sweep.restype, self._forward.restype, self._backward.restype = ctypes.c_longlong, ctypes.c_double, None
+        self._sweep = declared(loaded, "chain_sweep", 14, ctypes.c_longlong)
+        self._forward = declared(loaded, "chain_forward", 7, ctypes.c_double)
+        self._backward = declared(loaded, "chain_backward", 7, None)
+        self._solve, self._inverse = declared(loaded, "chain_solve", 7), declared(loaded, "chain_inverse", 6)
 
     def sweep(self, c: Chain, first: int, last: int) -> tuple[int, float]:
         assert c.given is not None
@@ -102,13 +100,14 @@ class _Compiled:
         matrices = [np.ascontiguousarray(rows.matrix) for rows in c.hard]
         hard = (_Rows * max(len(held), 1))(
             *(
-                _Rows(len(m), m.shape[2], len(o), at.start, *(location(a) for a in (o, m)), _slack(rows))
+                _Rows(len(m), m.shape[2], len(o), at.start, *map(location, (o, m, rows.slack)))
                 for rows, (_, at), o, m in zip(c.hard, c.places, held, matrices, strict=True)
             )
         )
+        panels = c.panels[first:last] if len(c.panels) else None
         failed = self._sweep(
-            *(address(c.sizes), *numbers(first, last), *addresses(*c.given), hard, *numbers(len(held))),
-            *addresses(c.front, c.corner, c.panels[first:last] if len(c.panels) else None, *c.Y),
+            *(location(c.sizes), first, last, *map(location, c.given), hard, len(held)),
+            *map(location, (c.front, c.corner, panels, *c.Y)),
             ctypes.byref(logarithm),
         )
         if failed < 0:
@@ -117,38 +116,20 @@ class _Compiled:
 
     def forward(self, c: Chain, right: Array) -> tuple[Array, Array, float]:
         half, pulled = np.empty((c.stages, c.T)), np.empty(c.borders)
-        square = self._forward(address(c.sizes), *addresses(c.panels, *c.Y, right, half, pulled))
-        return half, pulled, float(square)
+        return half, pulled, self._forward(*map(location, (c.sizes, c.panels, *c.Y, right, half, pulled)))
 
     def backward(self, c: Chain, half: Array | None, move: Array) -> Array:
-        found = np.empty((c.stages, c.T))
-        self._backward(address(c.sizes), *addresses(c.panels, *c.Y, half, np.ascontiguousarray(move), found))
+        found, moves = np.empty((c.stages, c.T)), np.ascontiguousarray(move)
+        self._backward(*map(location, (c.sizes, c.panels, *c.Y, half, moves, found)))
         return found
 
     def solve(self, c: Chain, both: Array, border: bool) -> None:
-        given = address(c.sizes), *addresses(c.panels, *c.Y), *numbers(both.shape[2]), ctypes.c_int(border)
-        if self._solve(*given, address(both)):
-            raise MemoryError("chain_solve")
+        self._solve(*map(location, (c.sizes, c.panels, *c.Y)), both.shape[2], border, location(both))
 
     def inverse(self, c: Chain, first: int, last: int, ahead: Array) -> Array:
         found = np.empty((last - first, c.S, c.S))
-        if self._inverse(address(c.sizes), *numbers(first, last), *addresses(c.panels, ahead, found)):
-            raise MemoryError("chain_inverse")
+        self._inverse(location(c.sizes), first, last, *map(location, (c.panels, ahead, found)))
         return found
 
 
 _compiled = lru_cache(maxsize=4)(_Compiled)
-
-
-def _slack(rows: HardRows) -> int | None:
-    return None if rows.slack is None else location(rows.slack)
-
-
-def numbers(*counts: int) -> tuple[ctypes.c_longlong, ...]:
-    """As C code takes them."""
-    return tuple(ctypes.c_longlong(count) for count in counts)
-
-
-def addresses(*arrays: NDArray[Any] | None) -> list[ctypes.c_void_p]:
-    """As C code takes them."""
-    return [address(array) for array in arrays]

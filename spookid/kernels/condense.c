@@ -283,6 +283,11 @@ typedef struct {
   const int *follows;                 /* that of what drags, (dragged) */
 } sparse;
 
+static sparse sparse_of(const size *sizes, const int *const *lists) {
+  return (sparse){sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7], lists[0],
+                  lists[1], lists[2], lists[3], lists[4], lists[5], lists[6], lists[7], lists[8]};
+}
+
 /* w columns of sums of products: the numbers of a row with rows of Z, `width` columns wide. */
 INLINE void along_row(const int w, const lanes *J, const int *column, const int *number, size count, const lanes *Z,
                       size width, lanes *out) {
@@ -354,8 +359,7 @@ static void plain_columns(const sparse *p, const lanes *J, const lanes *C, size 
 EXPORT int condense_along(size n, const program *rows, const double **first, const size *stride, const size *sizes,
                           const int *const *lists, const double *basis, const double *drag,
                           const double *complement, size kept, double *out) {
-  sparse p = {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7],
-              lists[0], lists[1], lists[2], lists[3], lists[4], lists[5], lists[6], lists[7], lists[8]};
+  sparse p = sparse_of(sizes, lists);
   size width = p.tangent > p.dragged ? p.tangent : p.dragged;
   lanes *Z = room((p.wide + p.rows) * width + (p.rows + p.columns + p.dragged) * kept);
   lanes *W = Z + p.wide * width, *C = W + p.rows * width, *sums = C + p.rows * kept;
@@ -395,5 +399,57 @@ EXPORT int condense_along(size n, const program *rows, const double **first, con
   }
   close_evaluation(&e);
   release(Z);
+  return failed;
+}
+
+/* Weights A of Jacobians J from those K (n, offsets tangent, rows) of J Z: A = Z K at the places of the numbers of J, in
+   `out`, `apart` numbers a step; without a basis Z is the identity. K J of all offsets is added to products
+   (N, tangent, wide). Private columns, `hidden` of them, get -P J Z K for P (n, hidden, rows). */
+EXPORT int lift_along(size n, const program *rows, const double **first, const size *stride, const size *sizes,
+                      const int *const *lists, const double *basis, const double *weights, const double *inverse,
+                      size hidden, const size *private, const size *place, double *products, double *out, size apart) {
+  sparse p = sparse_of(sizes, lists);
+  size t = p.tangent, wide = p.wide * t, m = p.rows, of_all = p.offsets * t * m;
+  lanes *K = room(of_all + 2 * wide + m * t + 2 * hidden * m), *Z = K + of_all, *S = Z + wide, *W = S + wide;
+  lanes *P = W + m * t, *V = P + hidden * m;
+  evaluation e;
+  int failed = (K == NULL) | open_evaluation(&e, rows, first, stride, n);
+  for (size s = 0; s < n && !failed; s += LANES) {
+    size here = n - s < LANES ? n - s : LANES;
+    const lanes *J = numbers_at(&e, s, n);
+    take(K, weights + s * of_all, of_all, here, of_all, 0);
+    if (hidden) take(P, inverse + s * hidden * m, hidden * m, here, hidden * m, 0);
+    for (size i = 0; i < hidden * m; ++i) V[i] = ZERO;
+    for (size o = 0; o < p.offsets; ++o) {
+      const lanes *own = K + o * t * m;
+      if (basis) take(Z, basis + (s + p.offset[o]) * wide, wide, here, wide, 0);
+      for (size i = 0; i < wide + m * t; ++i) S[i] = ZERO;
+      for (size r = 0; r < m; ++r)
+        for (int n_r = p.begin[o * m + r]; n_r < p.begin[o * m + r + 1]; ++n_r) {
+          size c = p.column[n_r], number = p.number[n_r];
+          lanes found = basis ? ZERO : own[c * m + r];
+          if (!basis) W[r * t + c] = J[number];
+          for (size i = 0; basis && i < t; ++i) {
+            found += Z[c * t + i] * own[i * m + r];
+            S[i * p.wide + c] += own[i * m + r] * J[number];
+            W[r * t + i] += Z[c * t + i] * J[number];
+          }
+          put(&found, out + s * apart + place[number], apart, here, 1, 1);
+        }
+      for (size l = 0; basis && l < here; ++l) {
+        double *to = products + (s + l + p.offset[o]) * wide;
+        for (size i = 0; i < wide; ++i) to[i] += S[i][l];
+      }
+      for (size h = 0; h < hidden; ++h)
+        for (size i = 0; i < t; ++i) {
+          lanes sum = ZERO;
+          for (size r = 0; r < m; ++r) sum += P[h * m + r] * W[r * t + i];
+          for (size r = 0; r < m; ++r) V[h * m + r] -= sum * own[i * m + r];
+        }
+    }
+    for (size h = 0; h < hidden; ++h) put(V + h * m, out + s * apart + private[h] * m, apart, here, m, 1);
+  }
+  close_evaluation(&e);
+  release(K);
   return failed;
 }

@@ -45,21 +45,37 @@ static void turn(size rows, size columns, const double *from, double *to) {
     for (size j = 0; j < columns; ++j) to[j * rows + i] = from[i * columns + j];
 }
 
+/* Columns a (count, rows) times as many numbers, `apart` from one another, added to `out` in w of the rows. */
+INLINE void some(const int w, size count, size rows, const double *a, const double *x, size apart, double *out) {
+  double sum[LANES] = {0.0};
+  for (size i = 0; i < count; ++i) {
+    UNROLL for (int r = 0; r < w; ++r) sum[r] += a[i * rows + r] * x[i * apart];
+  }
+  for (int r = 0; r < w; ++r) out[r] += sum[r];
+}
+
+static void combine(size count, size rows, const double *a, const double *x, size apart, double *out) {
+  size r = 0;
+  for (; r + 8 <= rows; r += 8) some(8, count, rows, a + r, x, apart, out + r);
+  for (; r + 4 <= rows; r += 4) some(4, count, rows, a + r, x, apart, out + r);
+  for (; r + 2 <= rows; r += 2) some(2, count, rows, a + r, x, apart, out + r);
+  for (; r < rows; ++r) some(1, count, rows, a + r, x, apart, out + r);
+}
+
 /* J times steps of the states (N, t, m): out (n, m, rows), from transposed Jacobians, `apart` numbers from one step to
    the next, whose columns are those of the steps at some offsets; and times as many others (beyond, m), if there are
    any, those of the columns behind. */
 EXPORT int images_along(size n, size t, size m, size rows, size count, const size *offset, const double *matrix,
                         size apart, const double *steps, size beyond, const double *others, double *restrict out) {
   memset(out, 0, n * m * rows * sizeof(double));
-  for (size k = 0; k < n; ++k, matrix += apart, out += m * rows) {
-    const double *a = matrix;
-    for (size o = 0; o < count + (beyond > 0); ++o) {
-      const double *x = o < count ? steps + (k + offset[o]) * t * m : others;
-      for (size i = 0; i < (o < count ? t : beyond); ++i, a += rows, x += m)
-        for (size j = 0; j < m; ++j)
-          for (size r = 0; r < rows; ++r) out[j * rows + r] += a[r] * x[j];
+  for (size k = 0; k < n; ++k, matrix += apart, out += m * rows)
+    for (size j = 0; j < m; ++j) {
+      for (size o = 0, next = 1; o < count; o = next++) {
+        while (next < count && offset[next] == offset[next - 1] + 1) ++next;  /* steps that follow one another */
+        combine((next - o) * t, rows, matrix + o * t * rows, steps + (k + offset[o]) * t * m + j, m, out + j * rows);
+      }
+      combine(beyond, rows, matrix + count * t * rows, others + j, m, out + j * rows);
     }
-  }
   return 0;
 }
 

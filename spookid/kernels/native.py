@@ -27,28 +27,23 @@ from spookid.kernels.arrays import Array, Integers, Mask, location
 from spookid.kernels.library import library
 from spookid.records import dataclass
 
-Routine = Callable[..., None]
 
-_NAMES = (
-    "settle_along",
-    "fit_along",
-    "condense_along",
-    "products_along",
-    "invert_along",
-    "images_along",
-    "pulls_along",
-    "rank_along",
-    "decompose_along",
-    "orthonormal_along",
-)
+def _checked(failed: int) -> None:
+    if failed:
+        raise MemoryError
+
+
+_SPARSE = {"settle": 17, "fit": 14, "condense": 11, "lift": 15, "products": 16}
+_DENSE = {"invert": 5, "images": 12, "pulls": 10, "rank": 6, "decompose": 7, "orthonormal": 4}
+"""How many arguments each function takes."""
 
 
 class Routines:
     """The functions of ``native.c``, ``condense.c`` and ``dense.c``; arrays are given by their addresses, unchecked."""
 
     def __init__(self, loaded: ctypes.CDLL) -> None:
-        found = (_routine(loaded, name) for name in _NAMES)
-        self.settle, self.fit, self.condense, self.products, *rest = found
+        found = (declared(loaded, f"{name}_along", count) for name, count in (_SPARSE | _DENSE).items())
+        self.settle, self.fit, self.condense, self.lift, self.products, *rest = found
         self.invert, self.images, self.pulls, self.rank, self.decompose, self.orthonormal = rest
 
 
@@ -61,20 +56,15 @@ def routines() -> Routines | None:
 _found = lru_cache(maxsize=4)(Routines)
 
 
-def address(array: NDArray[Any] | None) -> ctypes.c_void_p:
-    """Of an array's first number; null for None."""
-    return ctypes.c_void_p(None if array is None else location(array))
+def declared(loaded: ctypes.CDLL, name: str, arguments: int, result: Any = _checked) -> Any:
+    """A function of so many arguments, integers of 64 bits and addresses, which are passed alike.
 
-
-def _routine(loaded: ctypes.CDLL, name: str) -> Routine:
+    Args:
+        result: its type, or what is done with an integer; by default an error if it is not zero: of memory.
+    """
     function = getattr(loaded, name)
-
-    def call(*arguments: Any) -> None:
-        wrapped = [ctypes.c_longlong(a) if isinstance(a, int) else a for a in arguments]
-        if function(*wrapped):
-            raise MemoryError(name)
-
-    return call
+    function.argtypes, function.restype = [ctypes.c_void_p] * arguments, result
+    return function
 
 
 class Lists:
@@ -135,9 +125,9 @@ class NewtonRoutine:
     """Solves from the unknowns in their buffer."""
 
     def __init__(self, loaded: ctypes.CDLL, problem: _Problem, held: tuple[object, ...]) -> None:
-        self._routine, self._problem, self._held = loaded.solve_step, problem, held
+        self._routine, self._problem, self._held = declared(loaded, "solve_step", 2, ctypes.c_int), problem, held
         self._room = np.empty(problem.n * (problem.n + 2))
-        self._arguments = ctypes.byref(problem), address(self._room)
+        self._arguments = ctypes.byref(problem), location(self._room)
 
     def __call__(self) -> None:
         """Raises ArithmeticError, with the residual left, if the method does not get there."""
@@ -163,7 +153,7 @@ def newton_routine(
     if loaded is None:
         return None
     callback = _Evaluate(evaluate)
-    buffers = [address(array) for array in (*outputs, unknowns)]
+    buffers = [location(array) for array in (*outputs, unknowns)]
     ends = limits.tolerance, limits.rounding, limits.least_share, limits.most
     problem = _Problem(callback, unknowns.size, velocities, outputs[2].size, *buffers, *ends, 0.0)
     return NewtonRoutine(loaded, problem, (callback, unknowns, outputs))

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from spookid.kernels.arrays import Array, Integers, location
 from spookid.kernels.library import library
+from spookid.kernels.native import declared
 from spookid.kernels.precision import STEPS_OF_A_CALL
 
 # fmt: off
@@ -75,7 +76,7 @@ class Program:
         strides = [size if i < repeated else 0 for i, size in enumerate(sizes)]
         self._strides = (_Size * len(sizes))(*strides)
         self._pointers = _Address * len(sizes)
-        self._evaluate = loaded.evaluate_along
+        self._evaluate = declared(loaded, "evaluate_along", 7)
 
     def arguments(self, stepwise: Sequence[Array], shared: Sequence[Array]) -> Arguments:
         """Address for C code that calls it along the stepwise arrays, which it does not check."""
@@ -93,14 +94,11 @@ class Program:
         """The numbers of each step into ``out`` (n, ...), one after another or at their places."""
         if not (out.flags.c_contiguous and out.dtype == _FLOAT):
             raise ValueError("the result is C-contiguous float64")
-        at = _Address(None if places is None else location(places))
+        at = location(places)
         for start in range(0, len(out), STEPS_OF_A_CALL):
             part = slice(start, min(start + STEPS_OF_A_CALL, len(out)))
-            pointers, strides = self.arguments([a[part] for a in stepwise], shared)
-            apart = _Size(out[0].size)
-            given = _Size(part.stop - start), pointers, strides, at
-            if self._evaluate(self.address, *given, _Address(location(out[part])), apart):
-                raise MemoryError("evaluate_along")
+            arguments = self.arguments([a[part] for a in stepwise], shared)
+            self._evaluate(self.address, part.stop - start, *arguments, at, location(out[part]), out[0].size)
 
 
 def program_of(function: ca.Function, repeated: int, exact: bool = False) -> Program | None:

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.arrays import Array
+from spookid.kernels.arrays import Array, location
 from spookid.kernels.library import library
-from spookid.kernels.native import address
+from spookid.kernels.native import declared
 from spookid.kernels.stages import LANES
 
 _Size, _Address = ctypes.c_longlong, ctypes.c_void_p
@@ -55,53 +55,53 @@ class WindowRoutines:
     """
 
     def __init__(self, loaded: ctypes.CDLL, window: WindowRows, beliefs: Array) -> None:
-        names = ("sweep", "border_step", "states_step", "window_covariances", "carried_merit")
-        self._sweep, self._border_step, self._states_step, self._covariances, self._merit = (
-            getattr(loaded, name) for name in names
-        )
-        self._jacobians, self._residuals = loaded.window_jacobians, loaded.window_residuals
-        for function in (self._sweep, self._jacobians, self._residuals):
-            function.restype = _Size
+        self._sweep = declared(loaded, "sweep", 5, _Size)
+        self._border_step = declared(loaded, "border_step", 2, None)
+        self._states_step = declared(loaded, "states_step", 3, None)
+        self._covariances = declared(loaded, "window_covariances", 2, None)
+        self._merit = declared(loaded, "carried_merit", 5, None)
+        self._jacobians = declared(loaded, "window_jacobians", 2, _Size)
+        self._residuals = declared(loaded, "window_residuals", 3, _Size)
         self._window = ctypes.byref(window)
         self._two = np.empty(2)
-        self._at_two, self._beliefs = address(self._two), address(beliefs)
+        self._at_two, self._beliefs = location(self._two), location(beliefs)
 
     def sweep(self, leaves: bool, slopes: Array, believed: int) -> None:
         """Eliminate all steps and the parameters with so many of the beliefs, or the oldest step for good."""
-        if self._sweep(self._window, _Size(leaves), address(slopes), _Size(believed), self._beliefs):
+        if self._sweep(self._window, leaves, location(slopes), believed, self._beliefs):
             raise MemoryError("more rows than there is room for")
 
     def border_step(self, count: int) -> Array:
         """The parameters' step."""
         out = np.empty(count)
-        self._border_step(self._window, address(out))
+        self._border_step(self._window, location(out))
         return out
 
     def states_step(self, parameters: Array, shape: tuple[int, int]) -> Array:
         """The states' step."""
         out = np.empty(shape)
-        self._states_step(self._window, address(parameters), address(out))
+        self._states_step(self._window, location(parameters), location(out))
         return out
 
     def covariances(self, shape: tuple[int, int, int]) -> Array:
         """Of each step's state and the next ones for given parameters."""
         out = np.zeros(shape)
-        self._covariances(self._window, address(out))
+        self._covariances(self._window, location(out))
         return out
 
     def merit(self, steps: Array, parameters: Array, follow: bool) -> tuple[float, float]:
         """Of what is carried."""
-        self._merit(self._window, address(steps), address(parameters), _Size(follow), self._at_two)
+        self._merit(self._window, location(steps), location(parameters), follow, self._at_two)
         return float(self._two[0]), float(self._two[1])
 
     def jacobians(self, count: int) -> None:
         """Of all factors that have a kernel, at the first steps."""
-        if self._jacobians(self._window, _Size(count)):
+        if self._jacobians(self._window, count):
             raise FloatingPointError("evaluating a Jacobian failed")
 
     def residuals(self, count: int) -> tuple[float, float]:
         """Cost and violation; residuals of all factors that have a kernel."""
-        if self._residuals(self._window, _Size(count), self._at_two):
+        if self._residuals(self._window, count, self._at_two):
             raise FloatingPointError("evaluating a residual failed")
         return float(self._two[0]), float(self._two[1])
 

@@ -265,3 +265,12 @@ def is_plain(value: Any) -> bool:
     """True if a coefficient contains neither ``Asymmetric`` nor ``Fourier``."""
     entries = value if isinstance(value, (list, tuple)) else [value]
     return not any(isinstance(entry, (Asymmetric, Fourier)) for entry in entries)
+
+
+def check_coordinate(joint: Any, coordinate: object, what: str) -> None:
+    """Raise ProblemError for a coordinate that a joint does not have; ``what`` begins the message."""
+    count = len(joint.coordinates)
+    if not (isinstance(coordinate, int) and 0 <= coordinate < count):
+        raise ProblemError(
+            f"{what} coordinate {shown(coordinate)} of {joint.name!r}, which has {count}, from 0 on; give one of them"
+        )

@@ -25,9 +25,9 @@ from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Frame
-from spookid.mechanics.coefficients import COMPLIANCE, not_negative
+from spookid.mechanics.coefficients import COMPLIANCE, check_coordinate, not_negative
 from spookid.mechanics.inertia import DIGITS
-from spookid.mechanics.joints import Joint, check_coordinate
+from spookid.mechanics.joints import Joint
 from spookid.mechanics.manifold import Manifold
 from spookid.parameter import is_constant, is_zero, symbolic
 from spookid.records import dataclass

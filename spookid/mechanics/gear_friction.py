@@ -153,7 +153,7 @@ def gear_efforts(model: Model, q: ca.SX, position: ca.SX, rates: ca.SX, u: ca.SX
             motor[own] += servo.mean_effort(position[own, 0], rates[own, 0], inputs)
     for one in model.motors:
         place = model.freedoms_of(one.joint).start + one.coordinate
-        motor[place] += one.effort(inputs[one.signal]) - one.damping * rates[place]
+        motor[place] += one.driving_effort(inputs[one.signal]) - one.damping * rates[place]
     joints = JointCoordinates(model)
     carried = joints.transmitted(q, model.weight()).along
     for row, place in enumerate(joints.places):

@@ -1,7 +1,8 @@
-"""States of a model besides its motion: coefficients that drift, and integrals of drives.
+"""States of a model besides the motion of its bodies: coefficients that drift, integrals of drives, motors of gears.
 
-Each is the rate of a wheel of unit inertia on which no torque acts but the derivative of the state. So it has an
-initial value, process noise and a place in simulations, fits and results as every coordinate, by the same equations.
+A coefficient or an integral is the rate of a wheel of unit inertia on which no torque acts but its derivative. So it
+has an initial value, process noise and a place in simulations, fits and results as every coordinate, by the same
+equations.
 """
 
 from __future__ import annotations
@@ -29,31 +30,43 @@ class Wheel(Hinge):
     coordinates = (Coordinate("angle", "rad"),)
 
 
+@dataclass(frozen=True, eq=False)
 class Hidden:
-    """Additional state: the body and joint that carry it, and symbols of the state and of what its derivative needs.
+    """Joint of an additional state, whose body stands for it, and symbols of the motion in expressions."""
 
-    Args:
-        name: of the joint.
-        symbol: the state in expressions.
-        disturbance: its process noise, see ``Joint``.
-        loads: its derivative, as the effort of a load.
-        ends_as_it_begins: True if the mean of the state over a recording is zero.
-        others: symbols for positions (False) and rates (True) of coordinates of joints.
-    """
+    joint: Joint
+    symbols: Sequence[tuple[Placeholder, Joint, int, bool]]
+    """Symbols for positions (False) and rates (True) of coordinates of joints."""
+    starts_at_zero: bool = False
+    """True if the joint is at zero at the beginning of a recording."""
+    ends_at_zero: bool = False
+    """True if it is at zero at the end, too."""
 
-    def __init__(
-        self,
-        name: str,
+    @property
+    def name(self) -> str:
+        """Name of the joint."""
+        return self.joint.name
+
+    @classmethod
+    def of_rate(
+        cls,
         symbol: Placeholder,
+        name: str,
         disturbance: float | None,
         loads: Sequence[Load] = (),
-        ends_as_it_begins: bool = False,
         others: Iterable[tuple[Placeholder, Joint, int, bool]] = (),
-    ) -> None:
-        self.name, self.symbol, self.ends_as_it_begins = name, symbol, ends_as_it_begins
-        self.body = Body(f"{name} state", mass=1, inertia=(1, 1, 1))
-        self.joint = Wheel(name, GROUND.frame(), self.body.frame(), disturbance=disturbance, loads=loads)
-        self.symbols = ((symbol, self.joint, 0, True), *others)
+        **arguments: bool,
+    ) -> Hidden:
+        """State that is the rate of a wheel of unit inertia, with its process noise.
+
+        Args:
+            symbol: the state in expressions.
+            loads: its derivative, as the effort of a load.
+            others: further symbols.
+        """
+        body = Body(f"{name} state", mass=1, inertia=(1, 1, 1))
+        joint = Wheel(name, GROUND.frame(), body.frame(), disturbance=disturbance, loads=loads)
+        return cls(joint, ((symbol, joint, 0, True), *others), starts_at_zero=True, **arguments)
 
 
 class RandomWalk(Placeholder):
@@ -81,7 +94,7 @@ class RandomWalk(Placeholder):
         if intensity is not None and not (is_number(intensity) and intensity > 0):
             raise ProblemError(f"{what} {name!r}: intensity is {shown(intensity)}; give a positive number, or None")
         super().__init__(name)
-        self.hidden = Hidden(name, self, intensity, ends_as_it_begins=True)
+        self.hidden = Hidden.of_rate(self, name, intensity, ends_at_zero=True)
 
 
 def walks_in(expressions: Iterable[ca.SX]) -> list[Hidden]:

@@ -15,6 +15,7 @@ import numpy as np
 from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at, shown
 from spookid.kernels.arrays import Array
+from spookid.kernels.precision import DEPENDENT
 from spookid.mechanics import rotations
 from spookid.mechanics.inertia import (
     DIGITS,
@@ -30,7 +31,6 @@ from spookid.parameter import Parameter, is_constant, symbolic
 from spookid.records import dataclass
 
 Physical = tuple[ca.SX, ca.SX, ca.SX]  # mass, centre of mass (3,), and inertia about it (3, 3)
-_FLAT = 1e-9  # least second moment as a share of the largest: coordinates of what is thinner are infinite
 _THIN = 1e-3
 """Extent, as a share of the initial inertia's mean, below which motion does not distinguish a body from a flat one.
 Data that contradict every body require a flat one, infinitely far away in coordinates: they stop here, at a bound."""
@@ -301,7 +301,7 @@ def _thick(mass: float, inertia: Array) -> Array:
     moments = np.linalg.eigvalsh(second)
     if not mass > 0:
         raise ValueError(f"the mass is {mass:g} kg; it must be positive")
-    if not moments[0] > _FLAT * moments[2]:
+    if not moments[0] > DEPENDENT * moments[2]:  # coordinates of what is thinner are infinite
         told = ", ".join(f"{moment:.4g}" for moment in np.linalg.eigvalsh(inertia))
         raise ValueError(
             f"among the principal moments {told} kg m², the largest must be below the sum of the others; raise "

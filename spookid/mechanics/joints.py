@@ -79,6 +79,7 @@ class Joint(metaclass=Checked):
         loads: further loads along its coordinates, such as subclasses of ``Load``.
         dry: another name of ``load_friction``.
         armature: inertia along its coordinates only, such as that of rotors behind gears [kg m² or kg].
+        elastic: an ``Elastic`` gear between the joint and its motor; None: the motor turns with the joint.
 
     Raises:
         ProblemError: for a negative fixed coefficient, a joint of a body to itself, a ``stribeck`` without exactly one
@@ -111,6 +112,7 @@ class Joint(metaclass=Checked):
     place: str = field(default_factory=declared_at, repr=False)
     dry: InitVar[Any] = field(default=None, kw_only=True)
     armature: Any = field(default=0, kw_only=True)
+    elastic: Any = field(default=None, kw_only=True)
 
     # --- what a kind of joint is ---
 
@@ -258,14 +260,15 @@ class Joint(metaclass=Checked):
         linear, angular = ca.vertsplit(self.compliance)
         return stacked([linear] * len(self.linear) + [angular] * len(self.angular))
 
-    def stop_compliance(self, coordinate: int) -> ca.SX:
-        """Compliance ε of the limits of a coordinate [m/N or rad/(N m)]."""
-        return self.compliance[1 if self.coordinates[coordinate].unit == "rad" else 0]
-
     @property
     def stops(self) -> list[tuple[int, ca.SX]]:
         """Limits (lower, upper) of each coordinate that has limits, (2,)."""
         return [(i, pair) for i, pair in enumerate(self.limits or ()) if pair is not None]
+
+    @property
+    def motor(self) -> Joint:
+        """Joint of the motor behind the joint's elastic gear; the joint itself without such a gear."""
+        return self if self.elastic is None else self.elastic.hidden.joint
 
     def bodies(self) -> tuple[Body, Body]:
         """Parent and child."""
@@ -335,7 +338,13 @@ class Joint(metaclass=Checked):
         values["limits"] = limits_of(self.limits, self.coordinates, what)
         if values["limits"] and any(kind == "rotation" for kind, _ in self.manifold.parts):
             raise ProblemError(f"{what} has limits, but its rotation is no angle; leave limits out")
-        values["loads"] = (*loads, *collected(self.loads, Load, f"{what}: loads"))
+        loads += [load for load in collected(self.loads, Load, f"{what}: loads") if load is not self.elastic]
+        if self.elastic is not None:
+            if not hasattr(self.elastic, "on"):
+                raise ProblemError(f"{what}: elastic is {shown(self.elastic)}; give an Elastic")
+            values["elastic"] = self.elastic.on(self)
+            loads.append(values["elastic"])
+        values["loads"] = tuple(loads)
         for load in values["loads"]:
             load.check(len(self.coordinates), what)
         for name, value in values.items():
@@ -389,12 +398,3 @@ class Hinge(Joint):
         moment = torque + ca.cross(outer.center - b.origin, force)
         across = ca.vertcat(-ca.dot(b.z, moment), ca.dot(b.y, moment))
         return sign * ca.vertcat(-force, across), sign * ca.dot(b.x, moment)
-
-
-def check_coordinate(joint: Joint, coordinate: object, what: str) -> None:
-    """Raise ProblemError for a coordinate that a joint does not have; ``what`` begins the message."""
-    count = len(joint.coordinates)
-    if not (isinstance(coordinate, int) and 0 <= coordinate < count):
-        raise ProblemError(
-            f"{what} coordinate {shown(coordinate)} of {joint.name!r}, which has {count}, from 0 on; give one of them"
-        )

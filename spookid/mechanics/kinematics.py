@@ -8,6 +8,7 @@ chapter 5). Everything is in each body's own axes, and the ground accelerates by
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cache, cached_property, lru_cache
 
@@ -18,6 +19,7 @@ from spookid.kernels.arrays import Array, contiguous
 from spookid.kernels.kernel import Kernel
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Body, Frame
+from spookid.mechanics.hidden import Wheel
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.manifold import split
@@ -297,8 +299,9 @@ def unwrapped(model: Model, displacements: Array) -> Array:
     """Coordinates (N, n_s) with periodic coordinates made continuous in time."""
     columns = displacements.copy()
     for i, freedom in enumerate(model.freedoms):
-        if freedom.coordinate.period is not None:
-            columns[:, i] = np.unwrap(columns[:, i], period=freedom.coordinate.period)
+        period = math.tau if isinstance(freedom.joint, Wheel) else freedom.coordinate.period
+        if period is not None:
+            columns[:, i] = np.unwrap(columns[:, i], period=period)
     return columns
 
 

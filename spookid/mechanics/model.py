@@ -23,7 +23,7 @@ from spookid.mechanics.manifold import Manifold, jacobian
 from spookid.mechanics.motor import Motor
 from spookid.mechanics.moving import JointState, MovingFrame
 from spookid.mechanics.point_loads import PointLoad
-from spookid.mechanics.servo import Servo
+from spookid.mechanics.servo import Servo, sorted_drives
 from spookid.parameter import at_rest, stacked, symbolic
 from spookid.records import dataclass
 
@@ -97,18 +97,17 @@ class Model(metaclass=Checked):
     place: str = field(default_factory=declared_at, repr=False)
 
     def __post_init__(self) -> None:
-        drives: list[Any] = [*self.motors] if isinstance(self.motors, (list, tuple)) else []
-        if servos := [drive for drive in drives if isinstance(drive, Servo)]:
+        if isinstance(self.motors, (list, tuple)):
+            motors, servos = sorted_drives(self.motors)
             object.__setattr__(self, "servos", [*self.servos, *servos])
-            object.__setattr__(self, "motors", [drive for drive in drives if not isinstance(drive, Servo)])
+            object.__setattr__(self, "motors", motors)
         kinds: dict[str, type[Any]] = {"bodies": Body, "joints": Joint, "motors": Motor, "contacts": Contact}
         kinds |= {"loads": PointLoad, "servos": Servo, "constraints": Constraint}
         for name, kind in kinds.items():
             object.__setattr__(self, name, collected(getattr(self, name), kind, f"{self.place}: Model: {name}"))
-        for one in self.hidden:
-            if one.body.name not in (body.name for body in self.bodies):
-                object.__setattr__(self, "bodies", (*self.bodies, one.body))
-                object.__setattr__(self, "joints", (*self.joints, one.joint))
+        added = [one.joint for one in self.hidden if one.joint.child.body.name not in {b.name for b in self.bodies}]
+        object.__setattr__(self, "bodies", (*self.bodies, *(joint.child.body for joint in added)))
+        object.__setattr__(self, "joints", (*self.joints, *added))
         object.__setattr__(self, "gravity", symbolic(self.gravity, f"{self.place}: gravity", (3,)))
         if not self.bodies:
             raise ProblemError(f"{self.place}: Model has no bodies; give one or more")
@@ -221,9 +220,10 @@ class Model(metaclass=Checked):
 
     @cached_property
     def hidden(self) -> tuple[Hidden, ...]:
-        """Additional states besides the motion: integrals of servos, and random walks of coefficients."""
+        """Additional states: motors of elastic gears, integrals of servos, and random walks of coefficients."""
         expressions = (e for things in (self.joints, self.servos) for one in things for e in one.expressions())
-        return (*(s.integrator for s in self.servos if s.integrator is not None), *walks_in(expressions))
+        own = (*(j.elastic.hidden for j in self.joints if j.elastic), *(servo.integrator for servo in self.servos))
+        return (*(one for one in own if one is not None), *walks_in(expressions))
 
     def in_motion(self, expression: ca.SX, motion: tuple[ca.SX, ca.SX] | None) -> ca.SX:
         """Expression in which positions and rates of all joints, (n_s,) each, replace the placeholders; None: zeros."""

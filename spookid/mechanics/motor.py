@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
 from typing import Any, cast
 
@@ -9,9 +10,9 @@ import casadi as ca
 
 from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, declared_at
-from spookid.mechanics.coefficients import refuse_negative
+from spookid.mechanics.coefficients import check_coordinate, refuse_negative
 from spookid.mechanics.inertia import at_guess
-from spookid.mechanics.joints import Joint, check_coordinate
+from spookid.mechanics.joints import Joint
 from spookid.mechanics.loads import Hold, Input
 from spookid.parameter import is_constant, is_zero, symbolic
 from spookid.records import dataclass
@@ -53,10 +54,13 @@ class Motor(metaclass=Checked):
             ``"previous"``.
         lag: time constant T of a first-order lag of the signal [s], T u̇_a = u − u_a, a number or an expression of
             Parameters; the lag is at rest at the first sample.
+        effort: function of the input that returns the torque or force of the motor [N m or N], instead of ``gain``;
+            it is applied after ``delay`` and ``lag``, and may hold Parameters: ``lambda u: K * u * ca.fabs(u)``.
 
     Raises:
         ProblemError: if ``joint`` is no joint or has no such coordinate, for both a ``gain`` and a ``torque_constant``,
-            a ``resistance`` without one, or for fixed values that are negative, or zero where they must not be.
+            a ``resistance`` without one, an ``effort`` with one of these, with inertias or ``measured``, or for fixed
+            values that are negative, or zero where they must not be.
     """
 
     joint: Joint
@@ -73,6 +77,7 @@ class Motor(metaclass=Checked):
     delay: Any = field(default=0, kw_only=True)
     hold: Hold = field(default=cast(Hold, None), kw_only=True)
     lag: Any = field(default=0, kw_only=True)
+    effort: Callable[[ca.SX], Any] | None = field(default=None, kw_only=True)
     place: str = field(default_factory=declared_at, repr=False)
 
     def __repr__(self) -> str:
@@ -90,6 +95,13 @@ class Motor(metaclass=Checked):
         for name in ("ratio", "resistance"):
             if getattr(self, name) is not None and is_zero(getattr(self, name)):
                 raise ProblemError(f"{what}: {name} is 0; give what it is, or leave it out")
+        if self.effort is not None:
+            zero = all(is_zero(getattr(self, name)) for name in ("shaft_inertia", "rotor_inertia"))
+            if self.measured or not zero or any(one is not None for one in (self.gain, self.torque_constant)):
+                raise ProblemError(
+                    f"{what} has effort, with which gain, torque_constant, inertias and measured do not go; leave them "
+                    "out, and give an inertia as armature of the joint"
+                )
         if self.hold is None:
             # Held, a sampled torque would act half a sample late.
             object.__setattr__(self, "hold", "linear" if self.measured else "previous")
@@ -133,7 +145,7 @@ class Motor(metaclass=Checked):
             return ca.SX(1)
         return self.unit_effort / at_guess(self.unit_effort).item()
 
-    def effort(self, u: ca.SX) -> ca.SX:
+    def driving_effort(self, u: ca.SX) -> ca.SX:
         """Effort along the coordinate at rest: n K u plus the offset [N m or N]."""
         return self.unit_effort * u + self.offset
 
@@ -156,7 +168,7 @@ class Motor(metaclass=Checked):
             rate: rate of the coordinate.
             change: change of that rate over the step.
         """
-        return step * (self.effort(u) - self.damping * rate) - self.inertia * change
+        return step * (self.driving_effort(u) - self.damping * rate) - self.inertia * change
 
     def expressions(self) -> list[ca.SX]:
         """All expressions that may contain a Parameter."""

@@ -18,8 +18,6 @@ from spookid.mechanics.inertia import DIGITS, PI, from_second_moment, pseudo_ine
 from spookid.parameter import is_constant, is_zero, symbolic
 from spookid.records import dataclass
 
-_PLANES = {"yz": 0, "xz": 1, "xy": 2}  # planes, and which coordinate changes its sign when it is mirrored there
-
 
 @dataclass(frozen=True, eq=False)
 class Relation:
@@ -155,8 +153,7 @@ def mirrored(
     names = [one.body.name for one in frames]
     if frames[0].body is frames[1].body:
         raise ProblemError(f"{what} is given {names[0]} twice; give two bodies")
-    signs = ca.SX.ones(4)
-    signs[_PLANES[plane]] = -1
+    signs = ca.SX([*(1 if axis in plane else -1 for axis in "xyz"), 1])
     image, other = ca.diag(signs) @ _pseudo(frames[0]) @ ca.diag(signs), _pseudo(frames[1])
     one, two = (ca.vertcat(J[3, 3], J[:3, 3], six(from_second_moment(J[:3, :3]))) for J in (image, other))
     rows = _related(one, two, f"{what}: {names[1]} is no mirror image of {names[0]}")

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 import casadi as ca
 
-from spookid.errors import ProblemError, declared_at, shown
-from spookid.mechanics.coefficients import refuse_negative
+from spookid.errors import ProblemError, declared_at, evaluating, shown
+from spookid.mechanics.coefficients import check_coordinate, refuse_negative
 from spookid.mechanics.hidden import Hidden
-from spookid.mechanics.joints import Joint, check_coordinate
+from spookid.mechanics.joints import Joint
 from spookid.mechanics.loads import Hold, Input, Load
+from spookid.mechanics.motor import Motor
 from spookid.parameter import Placeholder, is_zero, stacked, symbolic
 from spookid.records import dataclass
 
@@ -219,17 +220,25 @@ class Servo(Load):
     def _integrator(self) -> Hidden:
         z, q, s = (Placeholder(f"{self.label} {name}") for name in ("integral", "position", "rate"))
         others = (q, self.joint, self.coordinate, False), (s, self.joint, self.coordinate, True)
-        return Hidden(f"{self.label} integral", z, 0.0, [_Integrand(self, z, q, s)], others=others)
+        return Hidden.of_rate(z, f"{self.label} integral", 0.0, [_Integrand(self, z, q, s)], others)
 
     def integrand(self, z: ca.SX, q: ca.SX, s: ca.SX, inputs: ca.SX) -> ca.SX:
         """Derivative ż of the integral z: the control error while on; at a limit, only what leads back."""
-        given = self._given(inputs)
-        error = given.get("enabled", ca.SX(1)) * self._error(q, s, given)
+        error = self._integrated(q, s, inputs)
         if self.integral_limit is None:
             return error
         # Zero at the limit itself: z ends there, however wide the rounding is.
         above, below = (ca.tanh((1 + side * z / self.integral_limit) / self.rounding) for side in (-1, 1))
         return above * ca.fmax(error, 0) + below * ca.fmin(error, 0)
+
+    def next_integral(self, z: ca.SX, q: ca.SX, s: ca.SX, inputs: ca.SX, step: float) -> ca.SX:
+        """Value of the integral z one step later, within its exact limits."""
+        ahead, limit = z + step * self._integrated(q, s, inputs), self.integral_limit
+        return ahead if limit is None else ca.fmax(ca.fmin(ahead, limit), -limit)
+
+    def _integrated(self, q: ca.SX, s: ca.SX, inputs: ca.SX) -> ca.SX:
+        given = self._given(inputs)
+        return given.get("enabled", ca.SX(1)) * self._error(q, s, given)
 
     def _given(self, inputs: ca.SX) -> dict[str, ca.SX]:
         own = dict(zip(self.signals, ca.vertsplit(inputs), strict=True))
@@ -247,7 +256,7 @@ class Servo(Load):
 
     def _effort(self, q: ca.SX, s: ca.SX, given: dict[str, ca.SX]) -> ca.SX:
         kp, ki, kd, bias = (self.values[name] for name in ("kp", "ki", "kd", "bias"))
-        gain, integral = given.get("gain", ca.SX(1)), 0 if self.integrator is None else self.integrator.symbol
+        gain, integral = given.get("gain", ca.SX(1)), 0 if self.integrator is None else self.integrator.symbols[0][0]
         total = gain * (kp * self._error(q, s, given) + ki * integral + kd * (given.get("command_rate", 0) - s))
         total += given.get("feedforward", 0) + bias
         if self.drive is not None:
@@ -287,6 +296,47 @@ class Servo(Load):
                 ("source resistance", drive.source_resistance, "Ω"),
             )
             yield from (part for part in parts if isinstance(part[1], ca.SX) and not is_zero(part[1]))
+
+
+class Curve(Servo):
+    """Motor whose effort is a given function of its input."""
+
+    def __init__(self, motor: Motor) -> None:
+        given = {name: getattr(motor, name) for name in ("delay", "lag", "hold", "coordinate")}
+        super().__init__(motor.joint, motor.signal, mode="effort", bias=motor.offset, **given)
+        self.place, self._motor = motor.place, motor
+        with evaluating(f"{self.place}: Motor: effort"):
+            count = self._torque(ca.SX(0.5)).numel()
+        if count != 1:
+            raise ProblemError(f"{self.place}: Motor: effort returns {count} values; return one")
+
+    def __repr__(self) -> str:
+        return repr(self._motor)
+
+    @property
+    def powers(self) -> tuple[Input, ...]:
+        return tuple(replace(self.inputs[0], power=power) for power in (2, 3) if self.hold == "previous")
+
+    def _torque(self, u: ca.SX) -> ca.SX:
+        assert self._motor.effort is not None
+        return ca.SX(self._motor.ratio * self._motor.effort(u))
+
+    def _effort(self, q: ca.SX, s: ca.SX, given: dict[str, ca.SX]) -> ca.SX:
+        return self._torque(given["command"]) + self.values["bias"]
+
+    def expressions(self, coordinates: int = 0) -> list[ca.SX]:
+        return [*super().expressions(coordinates), self._torque(ca.SX(0.5))]
+
+    def quantities(self) -> Iterator[tuple[str, ca.SX, str]]:
+        yield from (one for one in super().quantities() if one[0] != "kp")
+
+
+def sorted_drives(drives: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Motors whose effort is proportional to their input, and all other drives."""
+    curved = (Curve(one) if isinstance(one, Motor) and one.effort is not None else one for one in drives)
+    every = list(curved)
+    servos = [one for one in every if isinstance(one, Servo)]
+    return [one for one in every if not isinstance(one, Servo)], servos
 
 
 class _Integrand(Load):

@@ -89,7 +89,7 @@ class System(ABC):
 
 
 MOST_STEPS = 100_000_000  # no memory holds more
-_UNIT = 1e-3  # by how much a quaternion may miss its length of one, as numbers of few digits do
+FEW_DIGITS = 1e-3  # share by which coordinates may be off their constraints, as numbers of few digits are
 
 
 def seconds(step: object, what: str) -> float:
@@ -131,7 +131,7 @@ def point(values: Any, space: Manifold, what: str) -> Array:
     found = vector(values, space.ambient, what)
     with np.errstate(invalid="ignore"):
         turned = space.normed(found)
-    if not np.max(np.abs(turned - found), initial=0.0) <= _UNIT:
+    if not np.max(np.abs(turned - found), initial=0.0) <= FEW_DIGITS:
         raise ProblemError(f"{what} holds an orientation that is no unit quaternion; divide it by its length")
     return turned
 

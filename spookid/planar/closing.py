@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from spookid.errors import ProblemError, shown
 from spookid.kernels.arrays import Array
-from spookid.kernels.precision import DEPENDENT, ROUNDING
+from spookid.kernels.precision import DEPENDENT, HALVINGS, NEWTON, ROUNDING, TINY
 from spookid.mechanics.system import System, parameter_values, vector
 from spookid.parameter import Parameter, parameters_in, stacked
 
@@ -25,8 +25,6 @@ Indices = NDArray[np.intp]
 Group = tuple[Indices, Indices]
 """Rows and columns of constraints and coordinates that determine each other, as many of each."""
 
-_ITERATIONS = 50
-_HALVINGS = 12  # of a step of Newton's method that makes no row smaller
 _STRIDE = 0.05
 """Of a coordinate that is moved to where it is asked to be, at once: an angle [rad], a length over the size."""
 _SHORTEST = 1e-3  # of the longest stride, that after which a place counts as out of reach
@@ -161,13 +159,13 @@ class Closing:
         """Coordinates at which rows hold, by the least change of some columns; None if it does not converge."""
         q, chosen = near.copy(), np.arange(self.sparsity.size1()) if rows is None else rows
         left = self._rows(q, p)[chosen]
-        for _ in range(_ITERATIONS):
+        for _ in range(NEWTON):
             closed = np.max(np.abs(left), initial=0.0) <= ROUNDING * max(self._size, 1.0)
             slope = self._slope(q, p)[np.ix_(chosen, columns)]
             if not (np.all(np.isfinite(slope)) and np.all(np.isfinite(left))):
                 return None
             change = np.linalg.lstsq(slope, left)[0]
-            for share in 0.5 ** np.arange(1 if closed else _HALVINGS):
+            for share in 0.5 ** np.arange(1 if closed else HALVINGS):
                 there = q.copy()
                 there[columns] -= share * change
                 after = self._rows(there, p)[chosen]
@@ -217,7 +215,7 @@ class Closing:
         for rows, columns in self._groups(held):
             if not set(columns) <= set(self.angles):
                 block = slope[np.ix_(rows, columns)] * self._units[columns]
-                block /= np.maximum(np.linalg.norm(block, axis=1, keepdims=True), np.finfo(float).tiny)
+                block /= np.maximum(np.linalg.norm(block, axis=1, keepdims=True), TINY)
                 determinant = np.linalg.det(block)
                 signs.append(0 if abs(determinant) < DEPENDENT else int(np.sign(determinant)))
         return tuple(signs)

@@ -25,6 +25,7 @@ from spookid.results.wording import (
     weight_words,
 )
 from spookid.tables.table import (
+    COLUMNS,
     ESTIMATED,
     Block,
     Table,
@@ -40,8 +41,6 @@ from spookid.tables.table import (
     wrapped,
 )
 
-WIDTH = 80
-"""Columns of a page: those of a terminal."""
 Section: TypeAlias = tuple[str, list[Block]]
 """A heading, which may be empty, and what is below it."""
 _SOURCES = {"data": "from these data", "prior": "from the prior", "given": "given", "nothing": "not at all"}
@@ -64,7 +63,7 @@ def details(solution: Solution) -> list[Section]:
         ("cost", [cost(solution)]),
         ("dry friction", _friction(solution)),
         ("starts", _starts(solution)),
-        ("work", ["\n".join(wrapped(text, WIDTH, f"  {label.ljust(8)}  ")) for label, text in work(solution)]),
+        ("work", ["\n".join(wrapped(text, COLUMNS, f"  {label.ljust(8)}  ")) for label, text in work(solution)]),
     ]
     return [(title, list(blocks)) for title, blocks in sections if blocks]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from spookid.assembly.outlining import MOST_RECORDINGS
 from spookid.kernels.arrays import Array, Integers
 from spookid.records import dataclass
 from spookid.report import skeleton
@@ -18,15 +19,6 @@ from spookid.results.result import Solution
 from spookid.results.trajectory import FRAMES_PER_SECOND, LONGEST, Trajectory, moments, slowness
 from spookid.results.values import Mechanism, Vector
 from spookid.tables.table import counted, number
-
-MOST = 4
-"""Recordings that are shown."""
-_ARM = 0.15
-"""Length of the axes of a body that nothing holds, as a share of the extent of the motion."""
-_SLIM = 0.35
-"""Least share that a side of the scene has of the longest one."""
-_HEIGHT = 460
-"""Of a scene [px]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +95,7 @@ def films(solution: Solution) -> list[Film]:
     parts, title, found = solution.mechanism, solution.problem, list[Film]()
     if parts is None:
         return found
-    for i, trajectory in enumerate(solution.trajectories[:MOST]):
+    for i, trajectory in enumerate(solution.trajectories[:MOST_RECORDINGS]):
         frames, bodies = moments(trajectory.t), trajectory.q.shape[1]
         poses = np.full((len(frames), bodies, 7), math.nan)
         if i < len(solution.measured) and np.array_equal(solution.measured[i].frames, frames):
@@ -117,7 +109,7 @@ def films(solution: Solution) -> list[Film]:
 
 def omitted(solution: Solution) -> str:
     """Sentence on recordings that are not animated."""
-    more = len(solution.trajectories) - MOST
+    more = len(solution.trajectories) - MOST_RECORDINGS
     return f"{counted(more, 'more recording')} not animated." if more > 0 else ""
 
 
@@ -127,11 +119,13 @@ def omitted(solution: Solution) -> str:
 def scene(film: Film) -> Tree:
     """Animation with a time slider and a play button, as a block of the page."""
     poses = [skeleton.poses_of(film.parts, film.trajectory.q[step]) for step in film.frames]
-    arm = _ARM * (float(max(np.ptp(np.concatenate([_centres(film, one) for one in poses]), axis=0))) or 1.0)
+    # Axes of a body that nothing holds are this share of the extent of the motion.
+    arm = 0.15 * (float(max(np.ptp(np.concatenate([_centres(film, one) for one in poses]), axis=0))) or 1.0)
     places = [list(_places(film, k, one, arm)) for k, one in enumerate(poses)]
     every = np.concatenate([place for frame in places for place in frame])
     low, high = np.nanmin(every, axis=0), np.nanmax(every, axis=0)
-    sides = 1.12 * np.maximum(high - low, _SLIM * (float(np.max(high - low)) or 1.0))
+    # With air around what moves, and no side much shorter than the longest one.
+    sides = 1.12 * np.maximum(high - low, 0.35 * (float(np.max(high - low)) or 1.0))
     middle = (low + high) / 2
     digits = 4 - math.floor(math.log10(float(np.max(sides))))
     frames = [[_coordinates(place, digits) for place in frame] for frame in places]
@@ -149,7 +143,7 @@ def scene(film: Film) -> Tree:
     drawn = {"data": traces, "layout": layout, "frames": steps}
     name = film.trajectory.name
     words = f"{name}, as it was estimated, {film.pace}. {film.sentence}"
-    return {"figure": drawn, "height": _HEIGHT, "alt": f"The mechanism in motion, {name}", "caption": words}
+    return {"figure": drawn, "height": 460, "alt": f"The mechanism in motion, {name}", "caption": words}
 
 
 def _places(film: Film, k: int, poses: skeleton.Poses, arm: float) -> Iterator[Array]:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from spookid.assembly.outlining import MOST_RECORDINGS
 from spookid.errors import ProblemError
 from spookid.files import unreadable
 from spookid.registry import markers
@@ -21,7 +22,7 @@ from spookid.report import (
     export,
     interactive,
     motion,
-    residual_plots,
+    pictures,
     study_page,
     summary,
 )
@@ -36,12 +37,6 @@ from spookid.solvers.status import Status
 from spookid.tables.table import Block, Table, deviation, number, quantity, superscripts
 from spookid.version import __version__
 
-_MOST_FITS = 8
-"""Recordings whose fit is drawn."""
-_MOST_DISTURBED, _MOST_COORDINATES = 2, 6
-"""Recordings whose process noise is drawn, and its coordinates."""
-_LONGEST = 40
-"""Characters of a formula."""
 _STRUCTURE = (
     "Dots: residuals against time, the rate of their signal and the signal itself. Black: "
     "their mean over bins, with its 95 % interval for white noise (grey). Residuals that are noise have a mean of zero "
@@ -212,8 +207,7 @@ def _coefficients(quantities: Sequence[Quantity]) -> str:
     texts = []
     for q in quantities:
         value = quantity(q.value, superscripts(q.unit), 4)
-        formula = q.formula if len(q.formula) <= _LONGEST else f"{q.formula[: _LONGEST - 3]}..."
-        texts.append(f"{q.name} = {formula} = {value}" if formula else f"{q.name} {value}")
+        texts.append(f"{q.name} = {pictures.short(q.formula)} = {value}" if q.formula else f"{q.name} {value}")
     return "; ".join(texts)
 
 
@@ -247,7 +241,7 @@ def _sigma(sensor: SensorOutline, solution: Solution) -> str:
 
 def _fits(solution: Solution) -> list[Block | Tree]:
     """A figure for each recording, and what is said if they are too many."""
-    first = solution.trajectories[:_MOST_FITS]
+    first = solution.trajectories[: pictures.MOST_PANELS]
     more = len(solution.trajectories) - len(first)
     blocks: list[Block | Tree] = []
     for t in first:
@@ -257,8 +251,8 @@ def _fits(solution: Solution) -> list[Block | Tree]:
 
 def _residuals(solution: Solution, tables: dict[str, list[Block]]) -> list[Block | Tree]:
     blocks: list[Block | Tree] = list(tables.get("residuals", []))
-    if figures := residual_plots.residuals(solution):
-        count, most = len(solution.trajectories[0].signals), residual_plots.MOST_SIGNALS
+    if figures := interactive.residuals(solution):
+        count, most = len(solution.trajectories[0].signals), pictures.MOST_PANELS
         more = f" The first {most} of {count} signals." if count > most else ""
         blocks += [{"grid": figures}, _STRUCTURE + more]
     blocks += [_impulses(solution), *_disturbances(solution)]
@@ -270,16 +264,16 @@ def _residuals(solution: Solution, tables: dict[str, list[Block]]) -> list[Block
 def _disturbances(solution: Solution) -> Iterator[Tree]:
     """Figures of the first recordings where the process noise was estimated."""
     every = [one for one in solution.disturbance if np.isfinite(one.std_err).any()]
-    for one in every[:_MOST_DISTURBED]:
-        count, more = len(one.labels), len(every) - _MOST_DISTURBED
-        words = [f"the first {_MOST_COORDINATES} of {count} coordinates"] if count > _MOST_COORDINATES else []
+    for one in every[:MOST_RECORDINGS]:
+        count, more = len(one.labels), len(every) - MOST_RECORDINGS
+        words = [f"the first {pictures.MOST_PANELS} of {count} coordinates"] if count > pictures.MOST_PANELS else []
         words += [f"{more} more recordings are in trajectory.npz"] if more > 0 else []
         caption = (
             "Unmodelled force or torque along each coordinate, averaged over a time step, in recording "
             f"{one.name}, with 95 % intervals. If this effort repeats with the motion, a load is missing in the model."
         )
         caption += f" Shown: {'; '.join(words)}." if words else ""
-        yield {**interactive.disturbance(one, _MOST_COORDINATES), "caption": caption}
+        yield {**interactive.disturbance(one, pictures.MOST_PANELS), "caption": caption}
 
 
 def _impulses(solution: Solution) -> str:

@@ -32,6 +32,10 @@ DPI = 110
 """Dots per inch."""
 WIDTH = 5.6
 """Of every figure of the report [in]; a phone shows it at two thirds of its size."""
+MOST_PANELS = 8
+"""Signals, coordinates or recordings that have a panel each; others are counted."""
+_MOST_LETTERS = 40
+"""Of a name or a formula."""
 MOST_ROWS = 30
 """Of a figure that has one a parameter: more are never read, and every one takes as long as a figure."""
 
@@ -88,6 +92,12 @@ def foremost(sizes: Sequence[float], most: int | None = None) -> list[int]:
     MOST_ROWS or ``most``."""
     largest = sorted(range(len(sizes)), key=lambda i: -sizes[i])
     return sorted(largest[: MOST_ROWS if most is None else most])
+
+
+def short(text: str) -> str:
+    """A name or a formula, of a long one both ends."""
+    half = (_MOST_LETTERS - 1) // 2
+    return text if len(text) <= _MOST_LETTERS else f"{text[:half]}…{text[-half:]}"
 
 
 def plain(axes: Axes, size: float = 9, grid: bool = True) -> None:

@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
+from spookid.assembly.outlining import MOST_RECORDINGS
 from spookid.kernels.arrays import Array
 from spookid.report import pictures
 from spookid.report.conclusion import starts_sentence
@@ -25,18 +26,10 @@ from spookid.results.trajectory import Motion, Trajectory, misfit, rms, rms_of_s
 from spookid.results.wording import remark
 from spookid.tables.table import HALF_WIDTH, bounds, deviation, labelled, number, quantity, superscripts, uncertain
 
-_MOST_COLUMNS = 4
-"""Recordings that are drawn beside one another."""
-_WIDTHS = (9.5, 13.0, 15.5, 17.5)
-"""Of the figure of the fit with one to four recordings [in]."""
 _MOST_POINTS = 3000
 """Points drawn of one curve; a longer one is thinned to the extremes of short intervals."""
-_LINEAR = 1e-3
-"""Relative change of a parameter below which its axis is linear."""
 _MOST_WAYS = 12
 """Parameters whose ways have a colour and a name; those of others are grey."""
-_MOST_LETTERS = 30
-"""Of a name in a legend beside its panel."""
 _BESIDE: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "frameon": False, "fontsize": 9}
 _PREFIXES = {1.0: "", 1e-3: "m", 1e-6: "µ", 1e-9: "n"}
 _TAKES_PREFIX = re.compile(r"(rad|m|s|A|V|W|N|J|Hz|Pa|T)(?![^ /·])")
@@ -53,10 +46,10 @@ def fit(solution: Solution) -> Figure:
 
 def signals(motions: Sequence[Motion], title: str, word: str, measured: bool = True) -> Figure:
     """Signals over time with their residuals: one column per recording, for at most the first four."""
-    shown = motions[:_MOST_COLUMNS]
+    shown = motions[:MOST_RECORDINGS]
     names, units = (shown[0].signals, shown[0].units) if shown else ((), ())  # the same for all recordings
     rows, columns = max(len(names), 1), max(len(shown), 1)
-    figure = _figure(_WIDTHS[columns - 1], 1.3 + (2.8 if measured else 2.1) * rows)
+    figure = _figure((9.5, 13.0, 15.5, 17.5)[columns - 1], 1.3 + (2.8 if measured else 2.1) * rows)
     more = f" (first {len(shown)} of {len(motions)} recordings)" if len(motions) > len(shown) else ""
     pictures.title(figure, f"{title}{more}", 11)
     # Three rows a signal: the fit, its residual, and air before the next.
@@ -158,7 +151,7 @@ def thinned(t: Array, y: Array) -> tuple[Array, Array]:
 def convergence(solution: Solution) -> Figure:
     """Cost, parameters and damping for each iteration."""
     names = list(solution.history[-1].parameters) if solution.history else []
-    figure = _figure(8.9 + 0.08 * max(map(len, map(_short, names)), default=0), 9.0)
+    figure = _figure(8.9 + 0.08 * max(map(len, map(pictures.short, names)), default=0), 9.0)
     pictures.title(figure, _headline(solution), 11)
     top, middle, bottom = figure.subplots(3, 1, sharex=True, gridspec_kw={"height_ratios": [3, 4, 1.4]})
     k = np.array([step.iteration for step in solution.history])
@@ -205,23 +198,17 @@ def _ways(axes: Axes, k: Array, ways: Mapping[str, Array], marker: str) -> None:
     others = [distance for name, distance in distances.items() if name not in shown]
     for i, name in enumerate(shown):
         # Matplotlib leaves labels that begin with _ out of the legend.
-        label = f" {_short(name)}" if name.startswith("_") else _short(name)
+        label = f" {pictures.short(name)}" if name.startswith("_") else pictures.short(name)
         axes.plot(k, distances[name], **pictures.line(i), marker=marker, linewidth=1.4, label=label)
     for i, distance in enumerate(others):
         label = "" if i else f"{len(others)} that go less far"
         axes.plot(k, distance, color=LIGHT, linewidth=0.7, zorder=1, label=label)
-    axes.set_yscale("symlog", linthresh=_LINEAR, linscale=0.6)
+    axes.set_yscale("symlog", linthresh=1e-3, linscale=0.6)
     axes.yaxis.set_major_formatter(FuncFormatter(_power_of_ten))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.set_ylabel("parameter less its final value,\nrelative to its largest")
     if ways:
         axes.legend(**_BESIDE)
-
-
-def _short(name: str) -> str:
-    """A name, of a long one both ends."""
-    half = (_MOST_LETTERS - 1) // 2
-    return name if len(name) <= _MOST_LETTERS else f"{name[:half]}…{name[-half:]}"
 
 
 def _logarithmic(axes: Axes, curves: Sequence[Array]) -> bool:
@@ -318,7 +305,7 @@ def _headline(solution: Solution) -> str:
     motions = solution.trajectories
     signals = list(zip(motions[0].signals, motions[0].units, strict=True)) if motions else []
     sizes = [f"{name} {deviation(rms_of_samples(motions, i), unit)}" for i, (name, unit) in enumerate(signals)]
-    words = f": residuals {', '.join(sizes)} rms" if 0 < len(sizes) <= _MOST_COLUMNS else ""
+    words = f": residuals {', '.join(sizes)} rms" if 0 < len(sizes) <= MOST_RECORDINGS else ""
     return solution.problem + words
 
 
@@ -328,7 +315,7 @@ def influence_figure(solution: Solution) -> Figure:
     knowledge, influence = solution.sensitivities, solution.influence
     errors = knowledge.standard_errors
     known = [i for i, error in enumerate(errors) if math.isfinite(error) and error > 0]
-    blocks = influence.stretches[:_MOST_COLUMNS] if any(map(len, influence.stretches)) else ()
+    blocks = influence.stretches[:MOST_RECORDINGS] if any(map(len, influence.stretches)) else ()
     moved = [max((_largest(s[:, i]) for s in blocks), default=0.0) / errors[i] for i in known]
     shown = [known[k] for k in pictures.foremost(moved)]
     size = 3.5 + 4.0 * max(len(blocks), 1), 1.6 + 0.45 * max(len(shown), 1)

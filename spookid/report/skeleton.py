@@ -16,8 +16,6 @@ from spookid.report.pictures import COLOURS, GREY, WIDTH
 from spookid.results.result import Solution
 from spookid.results.values import ConstraintOutline, JointOutline, Mechanism, Vector
 
-_AZIMUTH, _ELEVATION = np.radians(35.0), np.radians(20.0)
-
 
 @dataclass(frozen=True, eq=False)
 class View:
@@ -40,8 +38,9 @@ def upright(gravity: Array) -> Rotation:
 
 def oblique(parts: Mechanism) -> View:
     """View from the side and slightly from above."""
-    right = [-np.sin(_AZIMUTH), np.cos(_AZIMUTH), 0.0]
-    up = [-np.sin(_ELEVATION) * np.cos(_AZIMUTH), -np.sin(_ELEVATION) * np.sin(_AZIMUTH), np.cos(_ELEVATION)]
+    azimuth, elevation = np.radians((35.0, 20.0))
+    right = [-np.sin(azimuth), np.cos(azimuth), 0.0]
+    up = [-np.sin(elevation) * np.cos(azimuth), -np.sin(elevation) * np.sin(azimuth), np.cos(elevation)]
     return View(np.array([right, up]) @ upright(np.array(parts.gravity)).as_matrix())
 
 

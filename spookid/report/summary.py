@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 
 from spookid.kernels.arrays import Array
-from spookid.report.conclusion import WIDTH, Section, details
+from spookid.report.conclusion import Section, details
 from spookid.results.findings import Finding
 from spookid.results.result import Derived, Solution
 from spookid.results.wording import (
@@ -22,10 +22,12 @@ from spookid.results.wording import (
     verdict,
 )
 from spookid.solvers.status import Status
-from spookid.statistics.sensitivities import IMPULSES, Sensitivities, left_open, settled_parameters
+from spookid.statistics.sensitivities import CORRELATED, IMPULSES, Sensitivities, left_open, settled_parameters
 from spookid.statistics.weak_directions import UNSEEN, WeakDirection
 from spookid.tables.table import (
+    COLUMNS,
     ESTIMATED,
+    ROWS,
     Block,
     Table,
     bounds,
@@ -43,17 +45,13 @@ _NOTHING = "There is nothing to do."
 """Advice of notes that is not shown."""
 _MOST = 3
 """Warnings and directions in full on a page that is not verbose."""
-SCREEN = 24
-"""Lines of a terminal: more parameters than these are listed by body and joint."""
-CORRELATED = 0.9
-"""Correlations above this are listed."""
 LEGEND = "0.12(3) is 0.12 with a standard error of 0.03; * mostly from the prior."
 
 
 def summarize(solution: Solution, verbose: bool = False) -> str:
     """Summary for a terminal: lines of at most 80 columns, without a newline at the end."""
     page = [*overview(solution, verbose), *(details(solution) if verbose else [])]
-    shown = [wrapped(verdict(solution), WIDTH), *(_lines(title, blocks) for title, blocks in page)]
+    shown = [wrapped(verdict(solution), COLUMNS), *(_lines(title, blocks) for title, blocks in page)]
     return "\n\n".join("\n".join(lines) for lines in shown)
 
 
@@ -61,9 +59,9 @@ def _lines(title: str, blocks: Sequence[Block]) -> list[str]:
     indent, lines = "  " if title else "", [title] if title else []
     for block in blocks:
         if isinstance(block, Table):
-            lines += block.text(WIDTH, indent).splitlines()
+            lines += block.text(COLUMNS, indent).splitlines()
         else:
-            lines += [block] if "\n" in block else wrapped(block, WIDTH, indent)
+            lines += [block] if "\n" in block else wrapped(block, COLUMNS, indent)
     return lines
 
 
@@ -92,7 +90,7 @@ def printed(solution: Solution) -> list[Block]:
 # --- warnings ---
 
 
-def warnings_of(findings: Sequence[Finding], verbose: bool = False, width: int = WIDTH) -> Iterator[str]:
+def warnings_of(findings: Sequence[Finding], verbose: bool = False, width: int = COLUMNS) -> Iterator[str]:
     """Warnings with their codes; the first in full, the others by their codes only."""
     serious = [one for one in findings if verbose or one.severity != "note"]
     for finding in serious if verbose else serious[:_MOST]:
@@ -163,7 +161,7 @@ def covered(physical: Collection[Derived], joints: Collection[Derived], count: i
     """Same names from quantities of bodies and joints, and the number of parameters."""
     inner = {name for one in physical for name in one.slopes}
     alone = {name for one in (*physical, *joints) for name in one.slopes if list(one.slopes.values()) == [1.0]}
-    return inner | alone if count > SCREEN else inner - alone
+    return inner | alone if count > ROWS else inner - alone
 
 
 def parameters(solution: Solution, every: bool = False) -> Table:
@@ -190,7 +188,7 @@ def bodies(physical: Mapping[str, Derived]) -> list[Block]:
 def joints(solution: Solution) -> list[Block]:
     """Table of joints with their quantities as columns, if there are too many parameters for a list."""
     names = dict.fromkeys(one.name.removeprefix(f"{one.body} ") for one in solution.joints.values())
-    return _grid("joint", solution.joints, list(names)) if len(solution.parameters) > SCREEN else []
+    return _grid("joint", solution.joints, list(names)) if len(solution.parameters) > ROWS else []
 
 
 def _grid(what: str, derived: Mapping[str, Derived], names: Sequence[str]) -> list[Block]:
@@ -202,7 +200,7 @@ def _grid(what: str, derived: Mapping[str, Derived], names: Sequence[str]) -> li
         if any(own):
             unit = next(one.unit for one in own if one)
             columns.append((name, f"[{unit}]", *(_cell(one) if one else "" for one in own)))
-    tables = side_by_side([(what, "", *owners)], columns, WIDTH) if columns else []
+    tables = side_by_side([(what, "", *owners)], columns, COLUMNS) if columns else []
     return [Table(one.head, one.rows, left=(0,)) for one in tables]
 
 

@@ -12,10 +12,6 @@ from typing import Any, Literal, NamedTuple
 from spookid.records import dataclass
 from spookid.tables.table import Listed
 
-SURE = 3.0
-"""Smallest difference that a finding reports [standard errors]."""
-OFF = 5.0
-"""Standard deviations of the noise from which on a sample, or a sensor, is off."""
 Severity = Literal["error", "warning", "note"]
 """No answer; estimates or their errors are doubtful; nothing has to be done."""
 

@@ -342,11 +342,11 @@ class Solution(LazyRecord, Tabular, DynamicsAndFriction):
             what = f"{unknown[0]!r}, which is no parameter of {self.problem!r}"
             raise ProblemError(f"the expression contains {what}; remove it")
         x = ca.vertcat(*symbols)
-        value, gradient = ca.Function("value", [x], [e, ca.densify(ca.jacobian(e, x))])(
-            ca.DM([self.parameters[p.name].estimate for p in symbols])
-        )
+        known, at = self.sensitivities, [self.parameters[p.name].estimate for p in symbols]
+        function = ca.Function("value", [x], [e, ca.densify(ca.jacobian(e, x))])
+        value = function(ca.DM(at))[0]
+        gradient = function(ca.DM([known.at.get(p.name, a) for p, a in zip(symbols, at, strict=True)]))[1]
         # Fixed parameters are certain.
-        known = self.sensitivities
         slopes = {p.name: float(gradient[0, i]) for i, p in enumerate(symbols) if p.name in known.names}
         error, reason = known.error_of({name: slope for name, slope in slopes.items() if slope})
         return Value(float(value), error, reason, prior_share(slopes, error, known.names, known.seen))

@@ -21,15 +21,13 @@ import numpy as np
 from spookid.argument_checks import checked
 from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
-from spookid.mechanics.servo import Servo
+from spookid.mechanics.inertia import DIGITS
+from spookid.mechanics.servo import Curve, Servo
 from spookid.parameter import is_zero, substitute
 from spookid.results import folders
 from spookid.results.result import Solution
 from spookid.robots.description import Actuator, FileServo
 from spookid.robots.markup import Document, Edit
-
-_ALIKE = 1e-6
-"""Share by which a gain may differ between samples of a log."""
 
 
 @dataclass(frozen=True)
@@ -166,10 +164,16 @@ def servos(
     Raises:
         ProblemError: without a servo, for a missing value or a gain that differs between recordings.
     """
-    if not problem.model.servos:
+    drives = declared_servos(problem)
+    if not drives:
         raise ProblemError(f"{problem.what} has no Servo; declare the drive of a joint as one")
     values = problem.parameter_set.on(found.values if isinstance(found, Solution) else dict(found))
-    return tuple(_actuator(problem, servo, values, dict(signals or {})) for servo in problem.model.servos)
+    return tuple(_actuator(problem, servo, values, dict(signals or {})) for servo in drives)
+
+
+def declared_servos(problem: Problem) -> list[Servo]:
+    """Drives of a problem that were declared as a ``Servo``."""
+    return [servo for servo in problem.model.servos if not isinstance(servo, Curve)]
 
 
 def _actuator(
@@ -281,7 +285,7 @@ def _signal(problem: Problem, name: str, given: Mapping[str, float], constant: b
         return float(given[name])
     samples = [recording.signal(name) for recording in problem.recordings if name in recording.signals]
     seen = np.concatenate([own[np.isfinite(own)] for own in samples]) if samples else np.zeros(0)
-    if not seen.size or (constant and np.ptp(seen) > _ALIKE * np.abs(seen).max()):
+    if not seen.size or (constant and np.ptp(seen) > DIGITS * np.abs(seen).max()):
         why = f"signal varies from {seen.min():g} to {seen.max():g} in the recordings" if seen.size else "no recording"
         raise ProblemError(f"{problem.what}: {name!r} has no constant value ({why}); give the simulator's value")
     return float(np.mean(seen))
@@ -320,8 +324,6 @@ def _yaml(value: Any) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
-_TIMESTEP = 0.002
-"""Of MuJoCo, where a file says nothing [s]."""
 _KEPT = ("name", "group", "ctrllimited", "ctrlrange")
 """Attributes of an actuator that is replaced."""
 
@@ -329,7 +331,7 @@ _KEPT = ("name", "group", "ctrllimited", "ctrlrange")
 def actuator_edits(document: Document, drives: Sequence[ServoActuator]) -> list[Edit]:
     """Edits of an MJCF file that replace the actuator of each joint by the fitted servo."""
     options = [e for e in document.root.inside() if e.tag == "option" and "timestep" in e.attributes]
-    timestep = float(options[-1].attributes["timestep"]) if options else _TIMESTEP
+    timestep = float(options[-1].attributes["timestep"]) if options else 0.002  # MuJoCo's own
     sections = [element for element in document.root.children if element.tag == "actuator"]
     edits, lines = list[Edit](), list[str]()
     for one in drives:

@@ -36,10 +36,6 @@ WINDOW = 1.0
 """Of a window [s]."""
 _MOST, _STEP = 60, 1e-3
 """Windows, evenly along a longer recording, and the longest step that MuJoCo takes [s]."""
-_FINER = 4
-"""Instants of inverse dynamics a step."""
-_IMMOVABLE = 1e9
-"""Of a held joint the armature [kg m² or kg]."""
 
 
 def replayed(robot: Parts, motion: Along, springs: Mapping[str, Mapping[str, float]]) -> Array:
@@ -61,7 +57,7 @@ def replayed(robot: Parts, motion: Along, springs: Mapping[str, Mapping[str, flo
     for name, at in robot.still.items():
         j = names.index(name)
         start[:, 1 + model.jnt_qposadr[j]] = at
-        model.dof_armature[model.jnt_dofadr[j]] = _IMMOVABLE
+        model.dof_armature[model.jnt_dofadr[j]] = 1e9  # so heavy that nothing moves it
     start[:, 1 + places], start[:, 1 + model.nq + speeds] = motion.positions[begins], motion.rates[begins]
     drive = np.zeros((len(begins), motion.size * parts, model.nv))
     along = begins[:, None] + np.arange(motion.size)[None]
@@ -367,7 +363,7 @@ class Along:
         Splines through positions and impulses of the steps are as fine as the log: differences over steps, and means of
         efforts over them, would be off by their own.
         """
-        labels, count = self.joints, _FINER * (len(self.t) - 1) + 1
+        labels, count = self.joints, 4 * (len(self.t) - 1) + 1
         at = np.where(np.isfinite(self.seen), self.seen, self.positions)
         impulses = np.vstack([np.zeros(len(labels)), np.cumsum(self.drive[:-1] * self.step, axis=0)])
         fine = np.linspace(self.t[0], self.t[-1], count)

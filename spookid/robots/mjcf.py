@@ -35,12 +35,11 @@ from spookid.robots.description import (
     Source,
     Tie,
 )
-from spookid.robots.markup import Document, Element, read_bytes
-from spookid.robots.mjcf_bounds import Files
+from spookid.robots.markup import Document, Element, Files, read_bytes
 from spookid.tables.table import counted
 
-FREE, BALL, SLIDE, HINGE = range(4)
-"""MuJoCo's numbers of joints."""
+_KINDS: tuple[Kind, ...] = ("free", "ball", "slide", "hinge")
+"""Of joints, by MuJoCo's numbers."""
 
 
 def joint_names(model: Any, bodies: Sequence[str]) -> list[str]:
@@ -56,25 +55,24 @@ def joint_names(model: Any, bodies: Sequence[str]) -> list[str]:
 
 def joined(model: Any, joints: Sequence[tuple[int, str, str]], body: str, place: str) -> Connection:
     """Return the joint that connects a body to its parent."""
-    types = [int(model.jnt_type[j]) for j, _, _ in joints]
+    types = [_KINDS[model.jnt_type[j]] for j, _, _ in joints]
     name = " and ".join(name for _, name, _ in joints) or f"{body} is fixed"
     at = joints[0][2] if joints else place
-    plain: dict[tuple[int, ...], Kind] = {(): "fixed", (FREE,): "free", (HINGE,): "hinge", (SLIDE,): "slide"}
-    freedoms = [_freedom(model, *joint) for joint in joints if types[0] != FREE]
-    if tuple(types) in plain:
+    freedoms = [_freedom(model, *joint) for joint in joints if types[0] != "free"]
+    if len(types) <= 1 and types != ["ball"]:
         inner = outer = Placement.none()
         if freedoms:
             j = joints[0][0]
             inner = Placement.along(model.jnt_axis[j], model.jnt_pos[j].copy())
             moved = float(model.qpos0[model.jnt_qposadr[j]])
-            outer = inner.turned(moved) if types[0] == HINGE else inner.moved(moved)
-        return Connection(name, plain[tuple(types)], "", body, inner, outer, at, tuple(freedoms))
-    if types == [BALL]:
+            outer = inner.turned(moved) if types[0] == "hinge" else inner.moved(moved)
+        return Connection(name, types[0] if types else "fixed", "", body, inner, outer, at, tuple(freedoms))
+    if types == ["ball"]:
         own = Placement(model.jnt_pos[joints[0][0]].copy(), np.eye(3))
         return Connection(name, "ball", "", body, own, own, at, tuple(freedoms))
     found = _several(model, [j for j, _, _ in joints], types)
     if found is None:
-        kinds = ", ".join(("free", "ball", "slide", "hinge")[kind] for kind in types)
+        kinds = ", ".join(types)
         raise ProblemError(
             f"{at}: body {body!r} has joints {name} ({kinds}), which together are no universal, cylindrical or planar "
             "joint; give each a body with a mass of its own, or make three hinges a ball"
@@ -84,22 +82,22 @@ def joined(model: Any, joints: Sequence[tuple[int, str, str]], body: str, place:
 
 
 def _several(
-    model: Any, joints: list[int], types: list[int]
+    model: Any, joints: list[int], types: list[Kind]
 ) -> tuple[Kind, Placement, Placement, tuple[int, ...]] | None:
     """Kind, both frames on the body, and which joint each coordinate is."""
     axes = [model.jnt_axis[j] for j in joints]
     first = [float(model.qpos0[model.jnt_qposadr[j]]) for j in joints]
     at = [model.jnt_pos[j] for j in joints]
     right = np.abs(np.array(axes) @ np.array(axes).T) < EQUAL
-    if types == [HINGE, HINGE] and right[0, 1] and np.linalg.norm(at[0] - at[1]) < EQUAL:
+    if types == ["hinge", "hinge"] and right[0, 1] and np.linalg.norm(at[0] - at[1]) < EQUAL:
         inner = Placement(at[0].copy(), np.column_stack([axes[0], axes[1], np.cross(axes[0], axes[1])]))
         turn = Rotation.from_rotvec([0, first[1], 0]).as_matrix()
         return "universal", inner.turned(-first[0]), Placement(inner.at, inner.axes @ turn), (0, 1)
-    if sorted(types) == [SLIDE, HINGE] and np.linalg.norm(axes[0] - axes[1]) < EQUAL:
-        order = (types.index(SLIDE), types.index(HINGE))
+    if sorted(types) == ["hinge", "slide"] and np.linalg.norm(axes[0] - axes[1]) < EQUAL:
+        order = (types.index("slide"), types.index("hinge"))
         inner = Placement.along(axes[order[1]], at[order[1]].copy())
         return "cylindrical", inner, inner.moved(first[order[0]]).turned(first[order[1]]), order
-    if types == [SLIDE, SLIDE, HINGE] and right[0, 1] and right[0, 2] and right[1, 2]:
+    if types == ["slide", "slide", "hinge"] and right[0, 1] and right[0, 2] and right[1, 2]:
         order3 = (0, 1, 2) if np.dot(np.cross(axes[0], axes[1]), axes[2]) > 0 else (1, 0, 2)
         x, y = axes[2], axes[order3[0]]
         inner = Placement(at[2].copy(), np.column_stack([x, y, np.cross(x, y)]))
@@ -113,7 +111,7 @@ def _freedom(model: Any, j: int, name: str, place: str) -> Freedom:
     dof = int(model.jnt_dofadr[j])
     lower, upper = map(float, model.jnt_range[j]) if model.jnt_limited[j] else (-np.inf, np.inf)
     effort = float(np.max(np.abs(model.jnt_actfrcrange[j]))) if model.jnt_actfrclimited[j] else np.inf
-    ball = model.jnt_type[j] == BALL
+    ball = _KINDS[model.jnt_type[j]] == "ball"
     stiffness = float(model.jnt_stiffness[j])
     rest = 0.0 if ball or stiffness == 0 else float(model.qpos_spring[model.jnt_qposadr[j]])
     return Freedom(

@@ -116,8 +116,6 @@ def printed(value: float) -> str:
     return repr(float(f"{value:.3g}"))
 
 
-_WITHIN = 0.3
-"""Share within which inertias of files are mostly known."""
 _DATA_SHEET = 0.1
 """Share within which a data sheet knows a gain."""
 _ALIKE = 0.2
@@ -298,7 +296,7 @@ def _text(
         servos=dict(_servos(robot, matched, keys)),
         delay=_delay(robot, matched),
         options=options,
-        within=_WITHIN,
+        within=0.3,  # inertias of files are mostly known so well
         sheet=f"{100 * _DATA_SHEET:.0f} %",
         like=f"{100 * _ALIKE:.0f} %",
         bodies={name: _key(name, robot.bodies) for name in robot.bodies},

@@ -17,6 +17,7 @@ from scipy.spatial.transform import Rotation
 
 from spookid.errors import ProblemError, shown
 from spookid.kernels.arrays import Array
+from spookid.kernels.precision import EPSILON
 from spookid.results import folders
 from spookid.results.result import Derived, Estimate, Solution
 from spookid.robots.actuators import ServoActuator, actuator_edits
@@ -26,8 +27,6 @@ from spookid.robots.markup import Document, Edit, Element
 from spookid.robots.parts import Parts
 from spookid.robots.urdf import turn
 
-_SCHEMA = 1
-"""Version of the layout of the file's companion."""
 _IN_URDF = {"viscous": "damping", "coulomb": "friction"}
 _IN_MJCF = {
     "viscous": "damping",
@@ -36,8 +35,6 @@ _IN_MJCF = {
     "stiffness": "stiffness",
     "rest": "springref",
 }
-_ROUNDING = 4 * float(np.finfo(float).eps)
-"""Share of the scale of a body's numbers below which nothing is left of one."""
 _OTHERS = ("quat", "axisangle", "xyaxes", "zaxis", "euler", "diaginertia", "fullinertia")
 """Attributes of an ``<inertial>`` that say what its pose and moments say otherwise."""
 
@@ -132,7 +129,7 @@ def _inertials(robot: Parts, identified: Identified) -> dict[str, Inertial | Non
 
 def _above(values: Array, scale: float) -> Array:
     """Zeros for numbers below the rounding of a scale."""
-    return np.where(np.abs(values) <= _ROUNDING * scale, 0.0, values)
+    return np.where(np.abs(values) <= EPSILON * scale, 0.0, values)
 
 
 def _joints(robot: Parts, identified: Identified) -> dict[str, dict[str, float]]:
@@ -245,7 +242,7 @@ def _document(
     words = _IN_URDF if robot.source.format == "URDF" else _IN_MJCF
     held = {name for name, one in derived.items() if _is_held(robot, one, words, joints)}
     facts: dict[str, Any] = {
-        "schema": _SCHEMA,
+        "schema": 1,
         "robot": {"name": robot.name, "file": source.file.name, "format": robot.source.format},
         "sha256": hashlib.sha256(source.content).hexdigest(),
         "file": target.name,

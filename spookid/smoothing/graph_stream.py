@@ -20,8 +20,8 @@ from spookid.smoothing.intake import Intake, checked, refuse_second
 from spookid.solvers.fixed_lag import FixedLag
 from spookid.tables.table import number
 
-_LEAP = 10_000
-"""Steps by which time may leap ahead."""
+LONGEST = 10_000
+"""Steps of a window, and by which time may leap ahead in one."""
 
 
 class GraphStream:
@@ -65,7 +65,7 @@ class GraphStream:
                 f"{what}: {time:.12g} s lies between two steps of {self.graph.step:g} s from {self._start:.12g} s on; "
                 "a graph's samples are at its steps"
             )
-        if step - self.newest > _LEAP:
+        if step - self.newest > LONGEST:
             raise ProblemError(
                 f"{what}: time leaps to {time:.12g} s, {step - self.newest} steps; give timestamps in seconds of one "
                 "clock, or begin a new smoother there"

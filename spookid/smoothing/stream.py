@@ -13,6 +13,7 @@ from spookid.assembly.problem import Problem
 from spookid.data.sampling import slack_at
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
+from spookid.mechanics.system import MOST_STEPS
 from spookid.results.findings import Finding
 from spookid.smoothing.estimate import ChiSquareTest, OnlineEstimate, carried, inverse, of_parameters, unsettled
 from spookid.smoothing.initialization import Initialization
@@ -23,8 +24,6 @@ from spookid.solvers.lag_memory import restarted
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Group
 
-_LEAP = 100_000_000
-"""Steps by which time may leap ahead; more is a clock that was set, or timestamps in another unit."""
 _GAP, _SHORT = 10, 100
 """Windows without a sample, and steps at the least, behind which the states begin anew."""
 
@@ -210,7 +209,7 @@ class Stream:
         ProblemError as ``take``, and for a time far ahead of all others."""
         time, _ = self.samples.checked(t, values)
         steps = (time - max(self.now, self.start)) / self.problem.step
-        if steps > _LEAP:
+        if steps > MOST_STEPS:  # a clock that was set, or timestamps in another unit
             raise ProblemError(
                 f"{self.problem.what}: time leaps from {self.now:.12g} to {time:.12g} s, "
                 f"over {steps:.3g} steps; give timestamps in seconds of one clock, or begin a new smoother there"

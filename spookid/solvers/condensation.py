@@ -13,9 +13,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from spookid.kernels.arrays import Array, Integers, Mask, contiguous
+from spookid.kernels.arrays import Array, Integers, Mask, contiguous, location
 from spookid.kernels.kernel import Call
-from spookid.kernels.native import Lists, Routines, address, integers, routines
+from spookid.kernels.native import Lists, Routines, integers, routines
 from spookid.kernels.precision import DEPENDENT, STEPS_OF_A_CALL
 from spookid.kernels.program import Program
 from spookid.records import dataclass
@@ -36,7 +36,7 @@ def inverses(matrices: Array) -> tuple[Array, Array]:
     n, t, _ = matrices.shape
     if (by := routines()) is not None:
         given, found, logarithms = np.ascontiguousarray(matrices), np.empty(matrices.shape), np.empty(n)
-        by.invert(n, t, address(given), address(found), address(logarithms))
+        by.invert(n, t, location(given), location(found), location(logarithms))
         return found, logarithms
     signs, logarithms = np.linalg.slogdet(matrices)
     return np.asarray(matrices if np.any(signs == 0) else np.linalg.inv(matrices), float), logarithms
@@ -55,7 +55,7 @@ def rank(matrices: Array) -> int:
 def _rank(matrices: Array) -> int:
     if (by := routines()) is not None:
         given, found = np.ascontiguousarray(matrices), np.zeros(1, dtype=np.int64)
-        by.rank(*matrices.shape, address(given), address(np.array([DEPENDENT])), address(found))
+        by.rank(*matrices.shape, location(given), location(np.array([DEPENDENT])), location(found))
         return int(found[0])
     values = np.linalg.svd(matrices, compute_uv=False)
     return int(np.max(np.sum(values > DEPENDENT * values[:, :1], axis=1)))
@@ -89,7 +89,7 @@ def orthonormal(columns: Array) -> Array:
     first: unlike Householder reflections, it is accurate for rows of very different lengths."""
     if (by := routines()) is not None:
         found = np.array(columns, order="C")
-        by.orthonormal(*found.shape, address(found))
+        by.orthonormal(*found.shape, location(found))
         return found
     left, found, every = columns.copy(), np.zeros_like(columns), np.arange(len(columns))
     for i in range(columns.shape[2]):
@@ -109,7 +109,7 @@ def null_space_and_inverse(matrices: Array, rank: int, null: bool = True, invers
     if (by := routines()) is not None:
         (n, rows, columns), given = matrices.shape, np.ascontiguousarray(matrices)
         both = np.empty((n, columns, columns - rank) if null else 0), np.empty((n, columns, rows) if inverse else 0)
-        by.decompose(n, rows, columns, rank, address(given), *(address(a if a.size else None) for a in both))
+        by.decompose(n, rows, columns, rank, location(given), *(location(a if a.size else None) for a in both))
         return NullSpaceAndInverse(*both)
     left, values, right = np.linalg.svd(matrices, full_matrices=True)
     least = max(matrices.shape[1:]) * np.finfo(np.float64).eps * values[:, :1]
@@ -162,7 +162,7 @@ class _Left:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Plan:
+class SparsePlan:
     """What ``condense.c`` follows."""
 
     sizes: Integers
@@ -198,21 +198,21 @@ def _by_program(
 ) -> None:
     tangent = (out.shape[1] - layout.parameters - 1) // len(layout.offsets)
     based = left.basis is not None
-    plan = _plan(layout, places.tobytes(), call.shape, tangent, based, tuple(left.follows.tolist()))
+    plan = sparse_plan(layout, places.tobytes(), call.shape, tangent, based, tuple(left.follows.tolist()))
     for start in range(0, len(out), STEPS_OF_A_CALL):
         part = slice(start, min(start + STEPS_OF_A_CALL, len(out)))
         by.condense(
             *(part.stop - start, program.address, *program.arguments(*call.at(part))),
-            *(address(plan.sizes), plan.lists.address),
-            *(address(None if a is None else a[start:]) for a in (left.basis, left.drag, left.complement)),
-            *(out.shape[2], address(out[part])),
+            *(location(plan.sizes), plan.lists.address),
+            *(location(None if a is None else a[start:]) for a in (left.basis, left.drag, left.complement)),
+            *(out.shape[2], location(out[part])),
         )
 
 
 @lru_cache(maxsize=64)
-def _plan(
+def sparse_plan(
     layout: Layout, places: bytes, shape: tuple[int, int], tangent: int, based: bool, follows: tuple[int, ...]
-) -> _Plan:
+) -> SparsePlan:
     """The plan for numbers at some places of a full Jacobian of a shape (columns + 1, rows)."""
     numbers = np.full(shape, -1, dtype=np.int64)
     numbers.ravel()[np.frombuffer(places, dtype=np.int64)] = np.arange(len(places) // 8)
@@ -232,7 +232,7 @@ def _plan(
         *(target, first + integers(follows)),
     )
     sizes = (shape[1], len(places) // 8, first + layout.parameters + 1, offsets, wide)
-    return _Plan(integers([*sizes, tangent if based else 0, len(follows), len(columns)]), lists)
+    return SparsePlan(integers([*sizes, tangent if based else 0, len(follows), len(columns)]), lists)
 
 
 def _interpreted(matrix: Array, layout: Layout, left: _Left, out: Array) -> None:

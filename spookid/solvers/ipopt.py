@@ -24,9 +24,10 @@ import numpy as np
 
 from spookid.argument_checks import Checked
 from spookid.kernels.arrays import Array, Mask
+from spookid.kernels.precision import EPSILON, MET
 from spookid.solvers.callbacks import OVERDETERMINED, TINY, Functions, Watch, end_of, observer, options
 from spookid.solvers.linearization import implied, information, unknown, unseen_directions
-from spookid.solvers.neighbouring_pieces import Pieces, judged
+from spookid.solvers.neighbouring_pieces import WORTH, Pieces, judged
 from spookid.solvers.places import with_constraint_rows
 from spookid.solvers.program import Program
 from spookid.solvers.quadratic_program import bounded_step
@@ -46,8 +47,6 @@ from its bound by more than 1e-6 n/2 standard errors. Pairs of which both member
 further."""
 _PAIRS_MET = 1e-9
 """Relaxed pairs, which are free of units, must hold to this."""
-_LEFT_OUT = 1e-6
-"""Rows that were left out because others imply them must hold to this, or they contradict them."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +182,7 @@ class _Run:
         """One solve, or as many as pairs take."""
         paired = any(factor.pairs for factor in self.problem.factors)
         end = self._pieces() if paired else self._stage()
-        if end[0] is Status.CONVERGED and self.program.left_out(self.last.z) > _LEFT_OUT:
+        if end[0] is Status.CONVERGED and self.program.left_out(self.last.z) > MET:  # they contradict the others
             return Status.STALLED, "constraints that seemed redundant contradict the others"
         return end
 
@@ -195,14 +194,14 @@ class _Run:
         while True:
             end = self._stage(held)
             cost = max(self.history[-1].total, TINY)
-            held, both, wrong = self.program.held(self.last.z, self.last.rows, _PAIRS_MET, _WORTH * cost, cost)
+            held, both, wrong = self.program.held(self.last.z, self.last.rows, _PAIRS_MET, WORTH * cost, cost)
             if end[0] is not Status.CONVERGED:
                 return end
             if not wrong:
                 held, said = judged(Pieces(self.program, self.last.z, cost, both), _SMALL_COSINE, cost < least)
                 if held is None:
                     return end[0], f"{end[1]}, {said}"
-                least = (1 - _WORTH) * cost
+                least = (1 - WORTH) * cost
 
     def _relaxed(self) -> End | None:
         """Follow relaxed pairs until they tell who is zero, unless the start does; an end if there is one for good."""
@@ -306,7 +305,7 @@ class _Run:
         slopes = self.program.gradient(here.z) + self.program.pull_back(here.z, here.rows) + here.bounds
         # An unknown that stands in equality constraints only is measured by these and their multipliers.
         others = self.program.lengths(here.z, hard=True) * np.linalg.norm(here.rows)
-        soft = self.lengths > _NOTHING * np.max(self.lengths)
+        soft = self.lengths > EPSILON * np.max(self.lengths)
         scales = np.where(soft, 2 * np.sqrt(cost) * self.lengths, others)
         lower, upper = self.program.box
         free = (scales > 0) & (lower < upper)
@@ -390,9 +389,5 @@ _TIGHTER = 1e-2
 """Share of themselves to which they fall."""
 _LOOSE = 1e-4
 """Share of the cost, and of the rows' units, to which a relaxed problem is solved on the way."""
-_NOTHING = 1e-15
-"""Share of the longest column of residuals that is rounding."""
-_WORTH = 1e-9
-"""A member of a pair is let go if, moved by its own size, the cost falls by more than this share."""
 _NEAR = 1e-2
 """Share of its magnitude within which a parameter may be set on its bound."""

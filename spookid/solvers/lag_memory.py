@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from spookid.kernels.arrays import Array, Integers, contiguous
+from spookid.kernels.precision import ROUNDING, TINY
 from spookid.kernels.window import FactorRows, WindowRoutines, WindowRows, addresses, vectors, window_library
 from spookid.solvers.fronts import Front, Pivots, eliminate, settled
 from spookid.solvers.lag_window import LagWindow, Placed
@@ -327,10 +328,6 @@ def memory_of(window: LagWindow) -> Memory:
     return Memory(window) if loaded is None else NativeMemory(window, loaded)
 
 
-_LOST = 1e-13
-"""Share of the largest below which a direction is not known."""
-
-
 def restarted(arrays: Mapping[str, Array], parameters: Array, gradient: Array, information: Array) -> dict[str, Array]:
     """Arrays as of ``FixedLag.arrays()`` with other parameters from the oldest step of the window on.
 
@@ -364,8 +361,8 @@ def restarted(arrays: Mapping[str, Array], parameters: Array, gradient: Array, i
 
 def _rows(gradient: Array, information: Array) -> Array:
     """[E | e] with these products, (r, n_p + 1)."""
-    scale = np.sqrt(np.maximum(information.diagonal(), np.finfo(float).tiny))
+    scale = np.sqrt(np.maximum(information.diagonal(), TINY))
     sizes, along = np.linalg.eigh(information / np.outer(scale, scale))
-    kept = sizes > _LOST * np.max(sizes, initial=0.0)
+    kept = sizes > ROUNDING * np.max(sizes, initial=0.0)
     roots = np.sqrt(sizes[kept])
     return np.column_stack([roots[:, None] * along[:, kept].T * scale, along[:, kept].T @ (gradient / scale) / roots])

@@ -20,8 +20,9 @@ import numpy as np
 
 from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, shown
+from spookid.kernels.precision import EPSILON
 from spookid.kernels.thread_pool import ThreadPool
-from spookid.solvers.active_set import ActiveSet
+from spookid.solvers.neighbouring_pieces import ActiveSet
 from spookid.solvers.reduced_problem import Evaluation, ReducedProblem
 from spookid.solvers.status import Callback as Callback  # estimation takes it from here
 from spookid.solvers.status import End, Iteration, Outcome, Status, Timing
@@ -36,7 +37,6 @@ _PROMISE_KEPT = 0.9
 _VAIN = 1e-3
 """A correction is not tried that will gain less than this share of the promise."""
 _ROUND_OFF = 1e-13
-_EPSILON = 8 * float(np.finfo(float).eps)
 _SETTLED = 0.1
 """Once the promised decrease is below this share of the merit the exact Hessian is an alternative (before, damped steps
 of JᵀJ do better; Fletcher and Xu, 1987, switch likewise)."""
@@ -185,7 +185,7 @@ class _Run:
     @cached_property
     def _nothing(self) -> float:
         """A cost that is round-off."""
-        return _EPSILON**2 * max(self.history[0].total, self.problem.rows)
+        return EPSILON**2 * max(self.history[0].total, self.problem.rows)
 
     def _feasible(self, here: MeritModel) -> bool:
         """True if satisfying the coupled constraints exactly would change the cost by less than the tolerance."""
@@ -197,7 +197,7 @@ class _Run:
         scale = here.cost
         # Rounding of the residuals: of the cost itself, and of terms as large as they were at the start that cancel.
         failed = ""
-        noise = rounding = _ROUND_OFF * scale + _EPSILON * np.sqrt(scale * self.history[0].total)
+        noise = rounding = _ROUND_OFF * scale + EPSILON * np.sqrt(scale * self.history[0].total)
         while damping <= self.settings.largest_damping:
             try:
                 with self._clock("bend"):

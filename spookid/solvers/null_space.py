@@ -13,25 +13,25 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.arrays import Array, Integers
+from spookid.kernels.arrays import Array, Integers, location
 from spookid.kernels.kernel import Call
-from spookid.kernels.native import Reflections, Routines, address, integers, reflections, routines
+from spookid.kernels.native import Reflections, Routines, integers, reflections, routines
+from spookid.kernels.precision import NEWTON, ROUNDING
 from spookid.kernels.thread_pool import SERIAL, ThreadPool
 from spookid.records import dataclass
 from spookid.solvers.condensation import null_space_and_inverse, null_space_basis, orthonormal, rank, smallest_solution
 from spookid.transcription.factor import Factor
 from spookid.transcription.transcription import Point, Transcription
 
-_NEWTON = 20
 _LIMITS = np.array([1e-14, 1e-8])
 """Largest residual of a point on the surface, and of one from which a step of Newton's method ends there."""
 _REFITS = 3
-_STILL = np.array([1e-12])
+_STILL = np.array([ROUNDING])
 """Unknowns that move by a smaller share of their size stand still."""
 _ROUNDING = 1e-14
 """Rows of private unknowns shorter than this share of a step's longest are zeros that were rounded."""
-_FLAT, _FEW = 1e-12, 8
-"""Slopes of rows [m or rad] that are zeros which were rounded; and steps at which they are looked at."""
+_FEW = 8
+"""Steps at which slopes of rows are looked at."""
 _CHUNK = 1024
 """Steps that are put back at once, few enough for a processor's cache."""
 
@@ -81,7 +81,7 @@ class NullSpace:
     def _flat(self, point: Point) -> float | None:
         """Largest local row if slopes of all of them are zeros that were rounded, at the first steps of all chains."""
         some = [self._rows(point, c, slice(0, _FEW)) for c in range(len(point.states))]
-        if any(np.any(~(np.abs(rows[:, : self._wide]) <= _FLAT)) for rows in some):
+        if any(np.any(~(np.abs(rows[:, : self._wide]) <= ROUNDING)) for rows in some):
             return None
         return max(float(np.max(np.abs(rows[:, -1]), initial=0.0)) for rows in some)
 
@@ -97,7 +97,7 @@ class NullSpace:
 
     def _space(self, point: Point, chain: int, moves: bool) -> TangentSpace:
         """The steps move onto the surface if asked for, and private unknowns to where they fit."""
-        basis, drag = self._surface(point, chain, _NEWTON if moves else 0)
+        basis, drag = self._surface(point, chain, NEWTON if moves else 0)
         fits = {f.name: self._reached(f, point, chain, moves) for f in self._private}
         complements, residuals = ({name: both[i] for name, both in fits.items()} for i in range(2))
         return TangentSpace(basis, drag, complements, residuals)
@@ -146,9 +146,9 @@ class NullSpace:
         slopes = np.ascontiguousarray(numbers[self._wide : -1], dtype=np.int32)
         by.settle(
             *(len(states), program.address, *program.arguments(*call.at(part)), moving.address),
-            *(address(states), problem.manifold.ambient, problem.manifold.tangent, address(self._seen)),
-            *(address(plan.sizes), plan.lists.address, parameters, address(slopes), passes),
-            *(address(_LIMITS), address(basis), address(drag)),
+            *(location(states), problem.manifold.ambient, problem.manifold.tangent, location(self._seen)),
+            *(location(plan.sizes), plan.lists.address, parameters, location(slopes), passes),
+            *(location(_LIMITS), location(basis), location(drag)),
         )
         return True
 
@@ -235,9 +235,9 @@ class _Fit:
         by_columns, mixed = plan(numbers[:-1].T, numbers[-1]), np.zeros(1, dtype=np.int64)
         by.fit(
             *(len(self.states), program.address, *program.arguments(*self.call.at(self.steps))),
-            *(address(self.states), self.states.shape[1], address(self.entries)),
-            *(address(by_columns.sizes), by_columns.lists.address),
-            *(self.passes, address(_STILL), address(self.complement), address(self.residual), address(mixed)),
+            *(location(self.states), self.states.shape[1], location(self.entries)),
+            *(location(by_columns.sizes), by_columns.lists.address),
+            *(self.passes, location(_STILL), location(self.complement), location(self.residual), location(mixed)),
         )
         return not mixed[0]
 

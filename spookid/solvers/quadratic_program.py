@@ -149,7 +149,7 @@ def _snapped(step: Array, lower: Array, upper: Array) -> Array:
 
 _FIRST = 1e-3
 """Damping as a share of the diagonal, at first."""
-_DECREASE = 1e-8
+DECREASE = 1e-8
 """Share of the squares that the last step may still take."""
 
 
@@ -175,7 +175,7 @@ def bounded_least_squares(
         fall = cost - float(there @ there)
         if fall > 0 and np.all(np.isfinite(slopes_there)):  # nothing that is no number falls
             at, left, slopes, damping = trial, there, slopes_there, max(damping / 10, ROUNDING)
-            if fall <= _DECREASE * cost:
+            if fall <= DECREASE * cost:
                 break
         else:
             damping *= 10

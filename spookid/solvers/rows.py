@@ -17,9 +17,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.arrays import Array, Integers, Mask
+from spookid.kernels.arrays import Array, Integers, Mask, location
 from spookid.kernels.kernel import CHUNK, Call
-from spookid.kernels.native import Lists, Routines, address, integers, routines, strides
+from spookid.kernels.native import Lists, Routines, integers, routines, strides
 from spookid.kernels.precision import STEPS_OF_A_CALL
 from spookid.kernels.stages import LANES, ROWS, aligned, mirrored
 from spookid.records import dataclass
@@ -66,10 +66,10 @@ def add_products(
         plan = _plan((seen != 0).tobytes(), key, (columns, rows), block.offsets, (tangent, width, unknowns))
         part, kernel, matrix = _given(block, done)
         by.products(
-            *(part.stop - done, *kernel, address(matrix), columns * rows, address(held)),
-            *(seen.size, address(seen)),
-            *(address(plan.sizes), plan.lists.address),
-            *(address(band[part]), address(border[part]), address(sums), address(reached)),
+            *(part.stop - done, *kernel, location(matrix), columns * rows, location(held)),
+            *(seen.size, location(seen)),
+            *(location(plan.sizes), plan.lists.address),
+            *(location(band[part]), location(border[part]), location(sums), location(reached)),
             max(block.offsets) if fresh else -1,
         )
         done += int(reached[0])
@@ -87,7 +87,7 @@ def _places(block: Rows | Stream) -> Integers | None:
 def _given(block: Rows | Stream, first: int) -> tuple[slice, tuple[object, ...], Array | None]:
     """Some steps from one on, the program that gives their transposed Jacobians, with its arguments, or else
     these themselves."""
-    nothing = address(None), address(None), address(None)
+    nothing = location(None), location(None), location(None)
     far = slice(first, min(first + STEPS_OF_A_CALL, block.shape[0]))
     if isinstance(block, Rows):
         return far, nothing, np.ascontiguousarray(block.matrix[far])
@@ -173,7 +173,7 @@ class Rows:
         if (by := self._by) is not None:
             given, out = np.ascontiguousarray(steps), np.empty((count, m, self.matrix.shape[2]))
             behind = np.zeros((0, m)) if others is None else np.ascontiguousarray(others)
-            by.images(*self._sizes(t, m), address(given), len(behind), address(behind), address(out))
+            by.images(*self._sizes(t, m), location(given), len(behind), location(behind), location(out))
             return out
         columns = np.concatenate([steps[offset : offset + count] for offset in self.offsets], axis=1)
         found = np.matmul(columns.transpose(0, 2, 1), self.matrix[:, : columns.shape[1]])
@@ -184,7 +184,7 @@ class Rows:
         t, m = steps.shape[1:]
         if (by := self._by) is not None and steps.flags.c_contiguous:
             given = np.ascontiguousarray(columns)
-            by.pulls(*self._sizes(t, m), address(given), address(steps))
+            by.pulls(*self._sizes(t, m), location(given), location(steps))
             return
         across = columns.transpose(0, 2, 1)
         for i, offset in enumerate(self.offsets):
@@ -201,7 +201,7 @@ class Rows:
     def _sizes(self, tangent: int, columns: int) -> tuple[object, ...]:
         """What compiled code is told of so many columns of steps."""
         (count, wide, rows), at = self.matrix.shape, _listed(self.offsets)
-        return count, tangent, columns, rows, len(at), address(at), address(self.matrix), wide * rows
+        return count, tangent, columns, rows, len(at), location(at), location(self.matrix), wide * rows
 
     def parts(self, start: int) -> Iterator[tuple[int, Array]]:
         """Jacobian from a given step on, if any is left, with the number of this step."""

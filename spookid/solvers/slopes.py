@@ -21,8 +21,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from spookid.kernels.arrays import Array, Integers
-from spookid.solvers.condensation import inverse_of_rank, inverses
+from spookid.kernels.arrays import Array, Integers, location
+from spookid.kernels.kernel import Call
+from spookid.kernels.native import integers, routines
+from spookid.kernels.precision import STEPS_OF_A_CALL
+from spookid.solvers.condensation import Layout, condensed, inverse_of_rank, inverses, sparse_plan
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import LinearizedFactor
 from spookid.solvers.structured import NotPositiveDefiniteError
@@ -39,12 +42,13 @@ class Turns:
         tangent: columns of a step.
         columns: those that are no private unknowns.
         inverse: G⁺ of the local equality constraints, (N, visible, rows); None if there are none.
+        basis: Z, (N, visible, t); None: weights are those of all visible columns.
     """
 
-    def __init__(self, steps: int, tangent: int, columns: Integers, inverse: Array | None) -> None:
-        self._tangent, self._columns, self._inverse = tangent, columns, inverse
-        self.products = np.zeros((steps, len(columns), len(columns)))
-        """Z K Cᵀ J of all factors, by which the surface turns."""
+    def __init__(self, steps: int, tangent: int, columns: Integers, inverse: Array | None, basis: Array | None) -> None:
+        self._tangent, self._columns, self._inverse, self._basis = tangent, columns, inverse, basis
+        self.products = np.zeros((steps, len(columns) if basis is None else basis.shape[2], len(columns)))
+        """K Cᵀ J of all factors, by which the surface turns."""
 
     def visible(self, factor: Factor) -> Integers:
         """Columns of a factor's Jacobian that do not belong to private unknowns."""
@@ -55,30 +59,56 @@ class Turns:
         offset, private = factor.private or (0, ())
         return list(factor.variables).index(offset) * self._tangent + np.array(private, dtype=np.int64)
 
-    def lifted(self, factor: Factor, matrix: Array, outer: Array, inverse: Array | None) -> Array:
+    def lifted(self, factor: Factor, matrix: Array, across: Array, inverse: Array | None) -> Array:
         """Weights A of a factor's full Jacobian, (count, columns, rows).
 
         Args:
             matrix: its full transposed Jacobians.
-            outer: Z K Cᵀ in the visible columns, (count, visible columns, rows).
+            across: K Cᵀ, (count, t of each step, rows).
             inverse: P⁺, (count, private, rows); None if it has no private unknowns.
         """
-        count, columns, wide = len(outer), self.visible(factor), len(self._columns)
-        own, found = matrix[:, columns], np.zeros((count, len(factor.variables) * self._tangent, outer.shape[2]))
-        found[:, columns] = outer
-        if self._inverse is not None:
-            for i, offset in enumerate(factor.variables):
-                part = slice(i * wide, (i + 1) * wide)
-                self.products[offset : offset + count] += np.matmul(outer[:, part], own[:, part].transpose(0, 2, 1))
+        (count, _, rows), t = across.shape, self.products.shape[1]
+        found = np.zeros((count, len(factor.variables) * self._tangent, rows))
+        moved = np.empty_like(across)
+        for i, offset in enumerate(factor.variables):
+            steps, part, columns = slice(offset, offset + count), slice(i * t, (i + 1) * t), i * self._tangent
+            own, weights = matrix[:, columns + self._columns], across[:, part]
+            if self._inverse is not None:
+                self.products[steps] += np.matmul(weights, own.transpose(0, 2, 1))
+            if self._basis is not None:
+                own = np.matmul(self._basis[steps].transpose(0, 2, 1), own)
+                weights = np.matmul(self._basis[steps], weights)
+            found[:, columns + self._columns], moved[:, part] = weights, own
         if inverse is not None:
-            found[:, self.private(factor)] = -np.matmul(inverse, np.matmul(own.transpose(0, 2, 1), outer))
+            found[:, self.private(factor)] = -np.matmul(np.matmul(inverse, moved.transpose(0, 2, 1)), across)
+        return found
+
+    def lifted_by(self, factor: Factor, call: Call, across: Array, inverse: Array | None) -> Array:
+        """The same by C code if there is any, from the program of the Jacobians: weights of their zeros are zero."""
+        by, program, places = routines(), call.program, call.kernel.places
+        if by is None or program is None or places is None:
+            return self.lifted(factor, call(slice(None)), across, inverse)
+        offsets, (wide, rows), columns = tuple(factor.variables), call.shape, self._tangent * len(factor.variables)
+        layout = Layout(offsets, self._tangent, tuple(self._columns.tolist()), wide - columns - 1)
+        plan = sparse_plan(layout, places.tobytes(), call.shape, self.products.shape[1], True, ())
+        private = integers([] if inverse is None else self.private(factor))
+        given, found = np.ascontiguousarray(across), np.zeros((len(across), columns, rows))
+        for start in range(0, len(given), STEPS_OF_A_CALL):
+            part = slice(start, min(start + STEPS_OF_A_CALL, len(given)))
+            at = (location(None if a is None else a[start:]) for a in (self._basis, given, inverse))
+            by.lift(
+                *(part.stop - start, program.address, *program.arguments(*call.at(part))),
+                *(location(plan.sizes), plan.lists.address, *at, len(private), location(private)),
+                *(location(places), location(self.products[start:]), location(found[part]), columns * rows),
+            )
         return found
 
     def surface(self, local: Iterable[Factor]) -> Iterator[tuple[Factor, Array]]:
-        """Weights A of the local equality constraints, −(Z K Cᵀ J) G⁺."""
+        """Weights A of the local equality constraints, −Z (K Cᵀ J) G⁺."""
         if self._inverse is None:
             return
         weights, first = -np.matmul(self.products, self._inverse), 0
+        weights = weights if self._basis is None else np.matmul(self._basis, weights)
         for factor in local:
             found = np.zeros((len(weights), self._tangent, len(factor.rows)))
             found[:, self._columns] = weights[:, :, first : first + len(factor.rows)]
@@ -99,9 +129,9 @@ class _Slopes:
             blocks = [problem.local_rows(f, point, chain)(slice(None))[:, :wide] for f in problem.local]
             G = np.concatenate(blocks, axis=2).transpose(0, 2, 1)
             inverse = inverse_of_rank(G, wide - reduced.tangent)
-        self._turns = Turns(len(self._states), tangent, reduced.columns, inverse)
-        self._reached: list[tuple[Factor, Array, Array]] = []
-        """Factors with private unknowns, their full transposed Jacobians and P⁺."""
+        self._turns = Turns(len(self._states), tangent, reduced.columns, inverse, self._space.basis)
+        self._reached: list[tuple[Factor, Array]] = []
+        """Factors with private unknowns, and P⁺."""
 
     def add(self, factor: Factor, weights: Array) -> None:
         """Add the contribution of a factor, for weights K (count, reduced columns, remaining rows)."""
@@ -111,8 +141,8 @@ class _Slopes:
         """Total gradient in the remaining unknowns, (N t,), and in the parameters, (n_p,)."""
         for factor, weights in self._turns.surface(self._reduced.problem.local):
             self._contract(factor, weights)
-        for factor, matrix, inverse in self._reached:
-            self._return(factor, matrix, inverse)
+        for factor, inverse in self._reached:
+            self._return(factor, inverse)
         visible = self._states[:, self._reduced.columns]
         if self._space.drag is not None:
             self._parameters += np.tensordot(visible, self._space.drag, 2)
@@ -131,24 +161,24 @@ class _Slopes:
 
     def _lifted(self, factor: Factor, weights: Array) -> Array:
         """A of K."""
-        complement, basis = self._space.complements.get(factor.name), self._space.basis
-        outer = weights if complement is None else np.matmul(weights, complement.transpose(0, 2, 1))
-        if basis is not None:
-            parts = zip(factor.variables, np.split(outer, len(factor.variables), axis=1), strict=True)
-            outer = np.concatenate([np.matmul(basis[o : o + len(part)], part) for o, part in parts], axis=1)
-        matrix, inverse = self._reduced.problem.linearize_factor(factor, self._point, self._chain).matrix, None
+        complement, problem, inverse = self._space.complements.get(factor.name), self._reduced.problem, None
+        across = weights if complement is None else np.matmul(weights, complement.transpose(0, 2, 1))
         if factor.private is not None:
-            reached = matrix[:, self._turns.private(factor)].transpose(0, 2, 1)
-            inverse = inverse_of_rank(reached, self._reduced.hidden(factor))
-            self._reached.append((factor, matrix, inverse))
-        return self._turns.lifted(factor, matrix, outer, inverse)
+            reached = problem.private_rows(factor, self._point, self._chain)(slice(None))[:, :-1]
+            inverse = inverse_of_rank(reached.transpose(0, 2, 1), self._reduced.hidden(factor))
+            self._reached.append((factor, inverse))
+        call = problem.jacobian(factor, self._point, self._chain)
+        return self._turns.lifted_by(factor, call, across, inverse)
 
-    def _return(self, factor: Factor, matrix: Array, inverse: Array) -> None:
+    def _return(self, factor: Factor, inverse: Array) -> None:
         """Slopes in private unknowns to those of all others: −Jᵀ P⁺ᵀ g."""
         assert factor.private is not None
         offset, private = factor.private
-        g = self._states[offset : offset + len(matrix), list(private)]
-        self._add(factor, -np.matmul(matrix[:, :-1], np.matmul(g[:, None], inverse).transpose(0, 2, 1))[:, :, 0])
+        g = self._states[offset : offset + len(inverse), list(private)]
+        pulled, full = -np.matmul(g[:, None], inverse).transpose(0, 2, 1), self._states.shape[1]
+        call = self._reduced.problem.jacobian(factor, self._point, self._chain)
+        layout = Layout(tuple(factor.variables), full, tuple(range(full)), len(self._parameters))
+        self._add(factor, condensed(call, layout, None, None, pulled)[:, :-1, 0])
 
 
 def slopes(

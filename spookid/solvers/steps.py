@@ -16,9 +16,8 @@ import numpy as np
 from spookid.kernels.arrays import Array
 from spookid.kernels.stages import HardRows
 from spookid.records import dataclass
-from spookid.solvers.curvature import curvature
 from spookid.solvers.elimination import Elimination, ForwardSubstitution, assembled
-from spookid.solvers.linearization import Linearization
+from spookid.solvers.linearization import Linearization, curvature
 from spookid.solvers.quadratic_program import balanced, bounded_step, unopposed
 from spookid.solvers.reduced_problem import Evaluation, ReducedProblem
 from spookid.solvers.structured import NormalEquations, positive, pull_back

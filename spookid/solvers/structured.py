@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from spookid.kernels.arrays import Array
+from spookid.kernels.kernel import CHUNK
 from spookid.kernels.native import routines
 from spookid.kernels.scipy_parts import blas
 from spookid.kernels.thread_pool import Workspace
@@ -24,8 +25,6 @@ _dsbmv = blas.dsbmv
 ColumnRange = tuple[int, int]
 """Columns [start, stop)."""
 
-_CHUNK = 64
-"""Steps whose products are formed at once, small enough for a processor's cache."""
 _FEW = 4
 """Rows are few if there are so many times more columns."""
 
@@ -160,9 +159,9 @@ class _Sums:
         matrix, columns = _seen(matrix, len(self.corner) - 1)
         places = [offsets[c // tangent] * tangent + c % tangent for c in columns]
         runs = _runs(places)
-        buffer = np.empty((min(_CHUNK, len(matrix)), matrix.shape[1], matrix.shape[1]))
-        for start in range(0, len(matrix), _CHUNK):
-            part = matrix[start : start + _CHUNK]
+        buffer = np.empty((min(CHUNK, len(matrix)), matrix.shape[1], matrix.shape[1]))
+        for start in range(0, len(matrix), CHUNK):
+            part = matrix[start : start + CHUNK]
             # One array and its own transpose: NumPy takes BLAS's symmetric product, half the work.
             products = np.matmul(part, part.transpose(0, 2, 1), out=buffer[: len(part)])
             self.add(products, places, runs, step + start)

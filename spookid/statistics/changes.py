@@ -43,6 +43,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from numbers import Real
 from typing import Any, TypeAlias
 
@@ -53,21 +54,16 @@ from spookid.kernels.arrays import Array
 from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
 from spookid.statistics.score_history import Block, History, Knowledge, Split, normalized
+from spookid.statistics.whiteness import SURE
 from spookid.tables.table import quantity, uncertain
 
-DAY = 86400.0
-"""Seconds of a day."""
+DAY = timedelta(days=1).total_seconds()
 _LEAST = 20
 """Fewest blocks after a change point."""
 _EVERY = 10
 """Blocks between two evaluations."""
 _PATIENCE = 0.4
 """Waiting time before a change point is evaluated again, relative to the time since it."""
-_BACK = (0.0, 0.5, 1.0)
-"""Shares of the time since a change point by which it may have been earlier."""
-_KNOWN = 3.0
-"""Standard errors that a parameter must lie from zero for a change to be a share of it, and that one may lie beyond a
-bound."""
 Rerun: TypeAlias = Callable[[float, Array, Array, Array], tuple[float, Array, Array, Array] | None]
 
 
@@ -244,7 +240,7 @@ class ChangeDetector:
         ones: what a filter remembers makes a change point seem later than it was. None if none can be smoothed once
         more."""
         exact = None
-        for back in _BACK:
+        for back in (0.0, 0.5, 1.0):  # shares of the time since, by which it may have been earlier
             since = onsets.since[k] - back * (self._last - onsets.since[k])
             split = onsets.split(max(int(np.searchsorted(onsets.since, since, "right")) - 1, 0))
             exact = self._rerun(split, split.earlier, split.earlier) or exact
@@ -255,7 +251,7 @@ class ChangeDetector:
     def _is_told(self, split: Split, threshold: float, at_once: bool) -> bool:
         """True if there is a change, and, unless it is to be told at once, the look before has found the same one."""
         j = split.strongest
-        after, margin = self.reference[j] + split.before(j)[0] + split.change(j), _KNOWN * split.error(j)
+        after, margin = self.reference[j] + split.before(j)[0] + split.change(j), SURE * split.error(j)
         possible = self._lower[j] - margin <= after <= self._upper[j] + margin  # the bounds, or may be for its error
         tells = possible and split.tells(threshold)
         before, self._candidate = self._candidate, split.strongest if tells else -1
@@ -281,7 +277,7 @@ class ChangeDetector:
         before, known = split.before(j)
         before += float(self.reference[j])
         after = min(max(before + change, float(self._lower[j])), float(self._upper[j]))
-        size = abs(before) if abs(before) > _KNOWN * known else math.nan
+        size = abs(before) if abs(before) > SURE * known else math.nan
         return Change(
             self.names[j],
             split.since,

@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.arrays import Array
-from spookid.kernels.precision import NO_INFORMATION
+from spookid.kernels.arrays import Array, Mask
 from spookid.solvers.linearization import Linearization
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import Columns, LinearizedFactor, Rows, Stream, chunks
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.solvers.systems import independent_combinations
+from spookid.statistics.weak_directions import RANK
 from spookid.transcription.factor import Factor, Group
 from spookid.transcription.parameter_constraints import FreeDirections
 from spookid.transcription.transcription import Point, Transcription
@@ -113,6 +113,11 @@ class Condensed:
             for parts, Ts in zip(self.residuals, self.T, strict=True)
         ]
         return other
+
+    @property
+    def at_bounds(self) -> Mask:
+        """True for parameters that bounds hold, (n_p,)."""
+        return self._free.held
 
     @property
     def freedom(self) -> int:
@@ -228,5 +233,5 @@ def inverse_root(information: Array, free: FreeDirections | None = None) -> Arra
     moves = scale > 0 if free is None else (scale > 0) & ~free.held
     scale = np.where(moves, scale, np.inf)
     values, vectors = np.linalg.eigh(information / np.outer(scale, scale))
-    seen = values > NO_INFORMATION * values.max(initial=0.0)
+    seen = values > RANK**2 * values.max(initial=0.0)
     return np.asarray(vectors[:, seen] / np.sqrt(values[seen]) / scale[:, None])

@@ -71,7 +71,7 @@ class States(Linearization):
         """What that takes from it."""
         return self.cost - self.least
 
-    @property
+    @cached_property
     def costs(self) -> dict[Group, float]:
         """Sum of squared residuals of each group of factors."""
         totals = dict.fromkeys(Group, 0.0)
@@ -227,7 +227,7 @@ class Recording:
                 continue
             weights = self.system.cross_covariances(number)
             if factor.noise:
-                self._free[number] = self._left(term, weights).sum(axis=0)
+                self._free[number] = self._rest(term, weights)
             if factor.group is Group.PRIOR:
                 continue
             if (normal := self.determinants.slopes.get(number)) is not None:
@@ -248,7 +248,7 @@ class Recording:
         """Degrees of freedom of each noise: number of equations minus leverage."""
         missing = [i for i, term in enumerate(self.terms) if term.factor.noise and i not in self._free]
         for i in missing:
-            self._free[i] = self._left(self.terms[i], self.system.cross_covariances(i)).sum(axis=0)
+            self._free[i] = self._rest(self.terms[i], self.system.cross_covariances(i))
         if missing:
             self.release()
         return [(name, self._free[i][j]) for i, t in enumerate(self.terms) for j, name in enumerate(t.factor.noise)]
@@ -275,6 +275,14 @@ class Recording:
             return np.asarray(self.alive(term.factor) - np.einsum("kcr,kcr->kr", states, across))
         kept = np.matmul(C, np.eye(C.shape[2]) - np.matmul(states.transpose(0, 2, 1), across))
         return np.asarray(np.einsum("krl,krl->kr", kept, C))
+
+    def _rest(self, term: LinearizedFactor, across: Array) -> Array:
+        """Its sum over the steps, (rows,)."""
+        if term.complement is not None:
+            return np.asarray(self._left(term, across).sum(axis=0))
+        flat = (some.reshape(len(across), -1) for some in (self._slopes(term), across))
+        leverage = np.einsum("ki,ki->i", *flat).reshape(across.shape[1:])
+        return np.asarray(self._counted(term.factor) - leverage.sum(axis=0))
 
     def ahead(self, steps: Array) -> list[tuple[str, Array]]:
         """See ``Marginal.ahead``."""
@@ -330,6 +338,11 @@ class Recording:
         shape = factor.count(chain.steps), len(factor.rows)
         return np.ones(shape) if missing is None else 1.0 - missing.astype(np.float64)
 
+    def _counted(self, factor: Factor) -> Array:
+        """Equations with data, (rows,)."""
+        missing = self.reduced.problem.chains[self.chain].missing.get(factor.name, np.zeros((1, len(factor.rows))))
+        return np.asarray(factor.count(self.steps) - missing.sum(axis=0))
+
     def release(self) -> None:
         """Release data that can be computed again and use the most memory."""
         self.system.release()
@@ -341,7 +354,7 @@ class Recording:
         total = 0.0
         for factor, complement in ((term.factor, term.complement) for term in self.noisy):
             dense = range(len(factor.noise)) if factor.density and complement is not None else factor.density
-            alive = self.alive(factor).sum(axis=0)
+            alive = self._counted(factor)
             total += sum(2 * alive[i] * logs[name] for i, name in enumerate(factor.noise) if i not in dense)
             if factor.private and not factor.density:
                 A = self.reduced.problem.private_rows(factor, self.point, self.chain)(slice(None))[:, :-1]

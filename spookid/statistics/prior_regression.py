@@ -22,9 +22,9 @@ from itertools import pairwise
 import numpy as np
 
 from spookid.kernels.arrays import Array
-from spookid.kernels.precision import NO_INFORMATION
-from spookid.kernels.scipy_parts import special
+from spookid.kernels.precision import NEWTON, NO_INFORMATION
 from spookid.records import dataclass
+from spookid.statistics.variances import student
 from spookid.statistics.weak_directions import RESOLVED
 
 _FINEST = 96
@@ -35,7 +35,6 @@ _MOST = 24
 """Most blocks: with more, each is shorter, and correlations over its length are missed."""
 _LASTING = 3.0
 """Correlation times that a block lasts at least."""
-_ITERATIONS = 50
 _ROUNDS = 2
 """In which weights follow the correlation of residuals."""
 _FARTHEST = 0.3
@@ -171,7 +170,7 @@ class _Fit:
     def _converged(self, whole: Array, variances: Array) -> Array:
         """Gauss–Newton, each step halved until it descends, weights after each; the variances of e."""
         found = variances
-        for _ in range(_ITERATIONS):
+        for _ in range(NEWTON):
             right, information = self._equations(whole, variances)
             right = right + self._prior * np.append(self._z, np.zeros(len(self._free)))
             information = information + np.diag(self._prior)
@@ -210,7 +209,7 @@ class _Fit:
         inverse, unseen = _inverse(information + prior)
         blocks = len(merged)
         changes = np.array([_inverse(information + prior - own)[0] @ g for g, own in zip(right, parts, strict=True)])
-        wide = (special.stdtrit(blocks - 1, 0.975) / special.ndtri(0.975)) ** 2 if blocks > 1 else np.nan
+        wide = student(blocks - 1) ** 2 if blocks > 1 else np.nan
         of_rows = wide * (blocks - 1) / blocks * changes.T @ changes
         of_belief = inverse @ prior @ inverse
         basis, count, p = self._belief.root, self._count, len(self._phi)

@@ -94,6 +94,7 @@ def _signs(chain: Probed, term: LinearizedFactor, every: Sequence[str], probes: 
 
 def whole(rows: Rows, values: Array) -> Array:
     """Values of the remaining equations, (count, ..., rows left), placed among all equations."""
-    if rows.complement is None:
+    if (complement := rows.complement) is None:
         return values
-    return np.asarray(np.einsum("k...l,krl->k...r", values, rows.complement))
+    flat = np.matmul(values.reshape(len(values), -1, values.shape[-1]), complement.transpose(0, 2, 1))
+    return np.asarray(flat.reshape(*values.shape[:-1], complement.shape[1]))

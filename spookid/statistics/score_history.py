@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from spookid.kernels.arrays import Array, Mask
+from spookid.kernels.precision import NO_INFORMATION, TINY
 from spookid.records import dataclass
 
 _PER_LENGTH = 8
@@ -36,7 +37,6 @@ _DEVIATIONS = 2.0
 """Standard errors by which a ratio of mean squares may be larger than it was seen to be."""
 _LATER = 200
 """Blocks after which a square is learnt from: a change must be found before it is taken for scatter."""
-_TINY = float(np.finfo(float).tiny)
 _COLUMNS = ("until", "length", "score", "information", "within", "freedom")
 """Fields of a block."""
 
@@ -178,7 +178,7 @@ class History:
     def _measure(self, level: int, block: Block, distance: Array) -> None:
         """Its square over what it is expected to be: d has been found from this block, too."""
         own = block.information.diagonal()
-        share = own / np.maximum(self._total.diagonal(), _TINY)
+        share = own / np.maximum(self._total.diagonal(), TINY)
         known = ((own > 0) & (share < 0.5)).astype(float)
         square = block.deviation(distance) ** 2 / np.where(known > 0, own * (1 - share), np.inf)
         within = block.within / np.maximum(block.freedom, 1)
@@ -225,12 +225,9 @@ class History:
 _CLEARLY = 6.0
 """Squared z by which a parameter must explain a change better than any other: twenty times as likely (2 log 20)."""
 _SURE = 2.0
-"""Multiple of the squared threshold from which a change with two equally likely parameters is reported, after"""
-_LONG = 200
-"""blocks."""
-_LOST, _ROUNDING = 1e-8, 1e-12
-"""Share of the information in B below which what is left after elimination is rounding, and of the largest eigenvalue
-of an information matrix with diagonal 1."""
+"""Multiple of the squared threshold from which a change with two equally likely parameters is reported, later."""
+_LOST = 1e-8
+"""Share of the information in B below which what is left after elimination is rounding."""
 
 
 def normalized(t: Array, freedom: Array) -> Array:
@@ -260,7 +257,7 @@ class Knowledge:
         sizes = np.sqrt(np.maximum(self.information.diagonal(), 0))
         scale = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
         values, vectors = np.linalg.eigh(scale[:, None] * self.information * scale)
-        kept = values > _ROUNDING * max(float(values[-1]), 1e-300)
+        kept = values > NO_INFORMATION * max(float(values[-1]), 1e-300)
         return np.asarray(scale[:, None] * vectors[:, kept] / np.sqrt(values[kept]))
 
     @property
@@ -339,7 +336,7 @@ class Split:
         """True if a parameter has changed, and it is clear which one."""
         square = float(self.z[self.strongest] ** 2)
         alone = sum(map(self.is_near, range(len(self.z)))) == 1
-        return square >= threshold**2 if alone else square >= _SURE * threshold**2 and self.length >= _LONG
+        return square >= threshold**2 if alone else square >= _SURE * threshold**2 and self.length >= _LATER
 
     def change(self, j: int) -> float:
         """δ of parameter j."""

@@ -15,21 +15,24 @@ T_rᵀT_r.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 
 import numpy as np
 
-from spookid.kernels.arrays import Array
+from spookid.kernels.arrays import Array, Mask
+from spookid.kernels.precision import NO_INFORMATION
+from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
-from spookid.solvers.rows import Columns, LinearizedFactor
+from spookid.solvers.rows import Columns
 from spookid.statistics import whiteness
-from spookid.statistics.actuators import DELAY, LAG, causes_of_input, causes_of_lag
+from spookid.statistics.causes import DELAY, LAG, ONCE, Alternative, Experiment, usual
 from spookid.statistics.condensing import Condensed
-from spookid.statistics.whiteness import Misfit, Tails, limit, said, tails_of
-from spookid.transcription.factor import Group, measured_noise
+from spookid.statistics.whiteness import Misfit, Tails, limit, narrower, said, tails_of
+from spookid.transcription.factor import Group
 
 _MOST = 3
 """Most model errors that are reported."""
@@ -37,65 +40,6 @@ _INDEPENDENT = {True: 1e-4, False: 1e-2}
 """Share of what states leave of a column's square that parameters must leave, too, or it is no alternative of its own:
 an effect that motion and parameters can compensate is indistinguishable from process noise. The share is larger if the
 effect of the alternative on the log-determinant is unknown."""
-
-
-@dataclass(frozen=True)
-class Alternative:
-    """One usual alternative."""
-
-    words: str
-    """Description, with {} for the magnitude, and the place of the effect."""
-    unit: str
-    columns: tuple[Columns, ...]
-    """e per chain and factor, (count, 1, rows that are left)."""
-    sizes: tuple[float, float] = (-np.inf, np.inf)
-    """Least and largest plausible size: nothing acts before its cause, and no law has a negative total."""
-    volume: float | None = None
-    """Half its slope of the logarithms in −2 log L; None if it is not known, and about what parameters would do."""
-
-
-@dataclass(frozen=True, eq=False)
-class Signals:
-    """Signals of one recording's estimated motion, N steps, for score tests."""
-
-    observed: Array
-    """What the sensors would show, continuous in time, (N, n_o)."""
-    inputs: Array
-    """(N, n_u)."""
-
-
-@dataclass(frozen=True, eq=False)
-class Experiment:
-    """What the tests take."""
-
-    step: float
-    """h [s]."""
-    motions: tuple[Signals, ...]
-    sensors: tuple[tuple[str, str], ...]
-    """Signal and unit of each."""
-    coordinates: tuple[tuple[str, str], ...]
-    """Label, and unit of what acts along it, of those of joints that have process-noise equations."""
-    sigmas: dict[str, float]
-    """Of sensors by their signal."""
-    impulses: dict[str, float]
-    """Random impulse of a step of coordinates by their label [N m s or N s]."""
-    efforts: Mapping[str, float]
-    """Root mean square of all efforts along coordinates by their label [N m or N]; no label if it is not known."""
-    motors: tuple[tuple[str, str, int, float], ...]
-    """Coordinate, signal, the signal's place and gain of each motor."""
-    held: float = 0.0
-    """Longest interval between samples of inputs that are measured, and taken as linear between them [s]."""
-    uneven: frozenset[str] = frozenset()
-    """Signals whose noise depends on the motion, such as components of a quaternion: their outliers are not tested."""
-    apart: tuple[Mapping[str, Array], ...] = ()
-    """Per recording, of factors of samples between the steps by their name: how far each row's sample is from the
-    nearest step, in steps, (count, rows)."""
-    coarse: frozenset[str] = frozenset()
-    """Signals of which rounding to counts is most of the noise: at rest they err by less."""
-
-    def rates(self, i: int) -> list[Array]:
-        """Change of what a sensor shows over its noise, per second that it is late, in each recording, (N,)."""
-        return [-np.gradient(m.observed[:, i], self.step) / self.sigmas[self.sensors[i][0]] for m in self.motions]
 
 
 def run_score_tests(
@@ -109,21 +53,23 @@ def run_score_tests(
     properties of bodies and joints; ``volumes``: ``Alternative.volume`` of the parameters in each recording,
     (recordings, n_p); ``errors``: reported standard errors of the parameters, (n_p,)."""
 
+    def causes() -> list[Alternative]:
+        every = (*usual(condensed, experiment), *declared())
+        return [one for one in every if any(map(np.any, chain(*one.columns)))]
+
     def alternatives() -> _Answers:
-        usual: list[Alternative] = []
-        of = (_of_sensor, experiment.sensors), (_of_coordinate, experiment.coordinates), (_of_motor, experiment.motors)
-        for make, some in of:
-            usual += [one for i in range(len(some)) for one in make(condensed, experiment, i)]
-        every = [c for c in (*usual, *declared()) if any(map(np.any, chain(*c.columns)))]
-        if not every:
-            none = np.zeros(0)
-            return _Answers((), np.zeros((0, 2)), none, none, np.zeros((0, 0)), none, np.zeros((len(errors), 0)))
-        return _tested(condensed, every, volumes)
+        if every := causes():
+            return _tested(condensed, every, volumes)
+        none = np.zeros(0)
+        return _Answers((), np.zeros((0, 2)), none, none, np.zeros((0, 0)), none, np.zeros((len(errors), 0)))
+
+    def narrowed(words: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], Array]:
+        found = ((c, (c.words, c.unit)) for c in causes())
+        return {own: narrower(condensed, c.columns, experiment.noises) for c, own in found if own in words}
 
     even = [(i, signal) for i, (signal, _) in enumerate(experiment.sensors) if signal not in experiment.uneven]
-    rates = {i: [] if signal in experiment.coarse else experiment.rates(i) for i, signal in even}
-    tails = tuple(tails_of(condensed, signal, experiment.apart, rates[i]) for i, signal in even)
-    return ScoreTests(condensed, tails, alternatives, errors)
+    tails = tuple(tails_of(condensed, signal, experiment.apart, experiment.timed(i)) for i, signal in even)
+    return ScoreTests(condensed, tails, alternatives, narrowed, errors, volumes)
 
 
 def misfits(tests: ScoreTests, coarser: Callable[[], ScoreTests | None] = lambda: None) -> tuple[Misfit, ...]:
@@ -138,22 +84,28 @@ def misfits(tests: ScoreTests, coarser: Callable[[], ScoreTests | None] = lambda
             before = coarser()
             far.append(own.misfit(None if before is None else before.tails[i]))
         far += own.of_jitter(len(tests.tails))
-    told = (far if len(far) >= _MOST else [*far, *_strongest(tests.alternatives, coarser)])[:_MOST]
+    told = (far if len(far) >= _MOST else [*far, *_strongest(tests, coarser)])[:_MOST]
     if any(tests.effects(one) for one in told):
         return tuple(told)
     return *told, *_lasting(tests.condensed, coarser)
 
 
-def _strongest(answers: _Answers, coarser: Callable[[], ScoreTests | None]) -> list[Misfit]:
+def _strongest(tests: ScoreTests, coarser: Callable[[], ScoreTests | None]) -> list[Misfit]:
     """Alternatives that both fits speak for."""
+    answers = tests.alternatives
     found = answers.strongest(answers)
     if found and (before := coarser()) is not None:
         known = before.alternatives
         common = answers.of(known.words)  # the coarser fit may hold what no data see
         if common.words == known.words:
             answers, found = common, common.strongest(known)
-    told = ([said(*answers.words[i], size) for i, size in meant] for meant, *_ in found)
-    return [Misfit(words[0], z, change, "".join(words[1:])) for words, (_, z, change) in zip(told, found, strict=True)]
+    narrowed = tests.narrowed({answers.words[meant[0][0]] for meant, *_ in found}) if found else {}
+    told = []
+    for meant, z, change in found:
+        words = [said(*answers.words[i], size) for i, size in meant]
+        factor = narrowed.get(answers.words[meant[0][0]], 1.0)
+        told.append(Misfit(words[0], z, change, "".join(words[1:]), narrower=factor))
+    return told
 
 
 def _tested(condensed: Condensed, alternatives: Sequence[Alternative], volumes: Array) -> _Answers:
@@ -168,6 +120,8 @@ def _tested(condensed: Condensed, alternatives: Sequence[Alternative], volumes: 
     known = np.array([c.volume is not None for c in alternatives])
     # Determinants, too, count as far as parameters leave them; there all slopes of the likelihood are zero.
     slopes = np.array([c.volume or 0.0 for c in alternatives]) - steps.T @ volumes.sum(axis=0)
+    held, information, _ = _at_bounds(condensed, volumes)
+    released = steps + held[:, None] * (with_parameters.T - condensed.information @ steps) / information[:, None]
     shares = np.where(known, _INDEPENDENT[True], _INDEPENDENT[False])
     return _Answers(
         (*((c.words, c.unit) for c in alternatives), *((name, "") for name in names)),
@@ -176,8 +130,20 @@ def _tested(condensed: Condensed, alternatives: Sequence[Alternative], volumes: 
         np.append(shares * np.diag(squares), _INDEPENDENT[False] * before),
         np.block([[own, across], [across.T, apart]]),
         np.append(-condensed.inner(columns, condensed.residuals)[:, 0] - known * slopes, pulled),
-        np.hstack([steps, follow]),
-    )
+        np.hstack([released, follow]),
+    ).with_phases()
+
+
+def _at_bounds(condensed: Condensed, volumes: Array) -> tuple[Mask, Array, Array]:
+    """True for parameters at their bounds, which a cause may release; the information on each, others estimated, 1 of
+    those that move; and the change that each would make without its bound, (n_p,) each."""
+    problem, across = condensed.linearized.problem, condensed.information @ condensed.inverse
+    information = np.diag(condensed.information - across @ condensed.information)
+    held = (np.diag(condensed.inverse) == 0) & condensed.at_bounds & (problem.lower < problem.upper)
+    held &= information > NO_INFORMATION * np.diag(condensed.information)
+    information, total = np.where(held, information, 1.0), volumes.sum(axis=0)
+    slopes = condensed.inner(condensed.T, condensed.residuals)[:, 0] + total - across @ total
+    return held, information, np.where(held, -slopes / information, 0.0)
 
 
 def _heterogeneity(
@@ -294,6 +260,20 @@ class _Answers:
         steps = self.steps - np.outer(self.steps[:, one], share)
         return replace(self, gram=gram, pulls=self.pulls - share * self.pulls[one], steps=steps)
 
+    def with_phases(self) -> _Answers:
+        """The first of each cosine and sine replaced by their best combination, the second by what is across it. The
+        square of its score has a χ² distribution of two degrees of freedom."""
+        turn, limits = np.eye(len(self.words)), self.limits.copy()
+        waves = [i for i, (words, _) in enumerate(self.words) if ONCE in words]
+        for pair in zip(waves[::2], waves[1::2], strict=True):
+            both = np.ix_(pair, pair)
+            best = np.linalg.pinv(self.gram[both]) @ self.pulls[list(pair)]
+            along, across = best / (np.linalg.norm(best) or 1.0)
+            turn[both] = [[along, -across], [across, along]]
+            limits[list(pair)] = math.sqrt(-2 * special.log_ndtr(-limits[pair[0]]) - 2 * math.log(4))
+        gram, least = turn.T @ self.gram @ turn, (turn**2).T @ self.least
+        return replace(self, limits=limits, least=least, gram=gram, pulls=turn.T @ self.pulls, steps=self.steps @ turn)
+
     def of(self, words: Sequence[tuple[str, str]]) -> _Answers:
         """Those among these alternatives."""
         kept = [i for i, one in enumerate(self.words) if one in words]
@@ -310,8 +290,12 @@ class ScoreTests:
     """Of each sensor."""
     ask: Callable[[], _Answers]
     """What makes ``alternatives``."""
+    narrowed: Callable[[Collection[tuple[str, str]]], Mapping[tuple[str, str], Array]]
+    """``Misfit.narrower`` of causes with these words and units."""
     errors: Array
     """Reported standard errors of the parameters, (n_p,)."""
+    volumes: Array
+    """As of ``run_score_tests``."""
 
     @cached_property
     def alternatives(self) -> _Answers:
@@ -319,15 +303,23 @@ class ScoreTests:
         return self.ask()
 
     def shifts(self, misfit: Misfit) -> dict[str, float]:
-        """Change of each estimate, in its standard errors, with this cause in the model, largest first."""
-        there = np.isfinite(self.errors) & (self.errors > 0)
-        over = np.where(there, misfit.change / np.where(there, self.errors, 1.0), 0.0)
+        """Change of each estimate, in its standard errors, with this cause in the model, largest first; of one at a
+        bound as far as the cause moves it away from there."""
+        held, information, beyond = _at_bounds(self.condensed, self.volumes)
+        inside = held & ((misfit.change + beyond) * beyond < 0)
+        change, errors = np.where(held, inside * (misfit.change + beyond), misfit.change), self.errors.copy()
+        errors[held] = information[held] ** -0.5
+        there = np.isfinite(errors) & (errors > 0)
+        over = np.where(there, change / np.where(there, errors, 1.0), 0.0)
         pairs = zip(self.condensed.linearized.problem.names, over.tolist(), strict=True)
         return dict(sorted(pairs, key=lambda pair: -abs(pair[1])))
 
-    def effects(self, misfit: Misfit) -> dict[str, float]:
-        """Changes of estimates by at least one standard error."""
-        return {name: shift for name, shift in self.shifts(misfit).items() if abs(shift) >= 1}
+    def effects(self, misfit: Misfit, least: float = 0.7) -> dict[str, float]:
+        """Changes of estimates by at least one of the standard errors that they have with this cause in the model, and
+        of those whose errors fall to so small a share of what they are, as with twice the data."""
+        names = self.condensed.linearized.problem.names
+        factors = dict(zip(names, np.broadcast_to(misfit.narrower, len(names)).tolist(), strict=True))
+        return {p: s for p, s in self.shifts(misfit).items() if abs(s) >= factors[p] or 0 < factors[p] <= least}
 
 
 def _lasting(condensed: Condensed, coarser: Callable[[], ScoreTests | None]) -> tuple[Misfit, ...]:
@@ -338,60 +330,3 @@ def _lasting(condensed: Condensed, coarser: Callable[[], ScoreTests | None]) -> 
         if [one.noise for one in coarse] == [one.noise for one in correlations]:
             return whiteness.not_white(condensed, whiteness.beyond_step(correlations, coarse))
     return found
-
-
-def _of_sensor(condensed: Condensed, experiment: Experiment, i: int) -> list[Alternative]:
-    signal, unit = experiment.sensors[i]
-    sigma, h, key = experiment.sigmas[signal], experiment.step, measured_noise(signal)
-    ones = [np.full(len(m.observed), 1 / sigma) for m in experiment.motions]
-    causes = causes_of_lag([m.observed[:, i] for m in experiment.motions], h, experiment.held)
-    lags = _rows(condensed, Group.OBSERVATION, key, experiment.rates(i))
-    return [
-        *(Alternative(f"{signal} lags by about {{}}: {cause}", "s", lags, sizes) for cause, sizes in causes),
-        Alternative(f"{signal} is off by about {{}}: an offset?", unit, _rows(condensed, Group.OBSERVATION, key, ones)),
-    ]
-
-
-def _of_coordinate(condensed: Condensed, experiment: Experiment, j: int) -> list[Alternative]:
-    """A constant torque or force a lacks where the residual is −a h over the random impulse."""
-    name, unit = experiment.coordinates[j]
-    if name not in experiment.impulses:
-        return []
-    parts = [np.full(len(m.observed), -experiment.step / experiment.impulses[name]) for m in experiment.motions]
-    what = "torque" if unit == "N m" else "force"
-    words = f"{{}} of constant {what} in {name}: an offset of the motor, or a tilt?"
-    most = experiment.efforts.get(name, np.inf)
-    return [Alternative(words, unit, _rows(condensed, Group.STATE, name, parts), (-most, most))]
-
-
-def _of_motor(condensed: Condensed, experiment: Experiment, m: int) -> list[Alternative]:
-    """What its drive may do."""
-    driven, signal, place, gain = experiment.motors[m]
-    scale = -experiment.step * gain / experiment.impulses.get(driven, np.inf)
-    inputs = [motion.inputs[:, place] for motion in experiment.motions]
-    return [
-        Alternative(
-            one.words, one.unit, _rows(condensed, Group.STATE, driven, [scale * c for c in one.changes]), one.sizes
-        )
-        for one in causes_of_input(signal, driven, inputs, experiment.step, experiment.held)
-    ]
-
-
-def _rows(condensed: Condensed, group: Group, noise: str, values: Sequence[Array]) -> tuple[Columns, ...]:
-    """A column in the rows of a group that have this noise, from values at every step of each recording."""
-    return tuple(
-        [_column(term, group, noise, v) for term in terms]
-        for terms, v in zip(condensed.linearized.chains, values, strict=True)
-    )
-
-
-def _column(term: LinearizedFactor, group: Group, noise: str, values: Array) -> Array:
-    factor, (count, rows) = term.factor, term.residual.shape
-    if factor.group is not group or noise not in factor.noise:
-        return np.zeros((count, 1, rows))
-    first = factor.reach // 2  # a factor over several steps belongs to the middle one
-    mask = np.array([name == noise for name in factor.noise], dtype=np.float64)
-    column = values[first : first + count, None] * mask
-    if term.complement is not None:
-        column = np.matmul(column[:, None], term.complement)[:, 0]
-    return np.asarray((column * term.alive)[:, None])

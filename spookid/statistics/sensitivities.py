@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from spookid.kernels.arrays import Array
 from spookid.records import dataclass
-from spookid.statistics.weak_directions import RESOLVED, WeakDirection
+from spookid.statistics.weak_directions import RESOLVED, UNSEEN, WeakDirection
 from spookid.tables.table import Block, Table, Tabular, counted, number
 
 UNOBSERVED = "the data do not determine it"
 CONSTRAINED = "the constraints determine it"
+CORRELATED = 0.9
+"""Correlations above this are listed."""
 LEADS = 0.5
 """Share of the variance from which a number is mostly known from priors."""
 DOUBTED = 3.0
@@ -60,13 +62,13 @@ class Seen:
 
     def error(self, slope: Array) -> float:
         """Standard error of an expression with this derivative in the parameters (n_p,); NaN if the data do not
-        determine it."""
+        determine it: it has a part in unidentifiable directions, or its own relative error is as large as theirs."""
         length = float(np.sum((self.magnitudes * slope) ** 2))
         if not np.all(np.isfinite(self.covariance)) or np.sum((self.hidden @ slope) ** 2) > RESOLVED * length:
             return float("nan")
         variance, scattered = (float(slope @ matrix @ slope) for matrix in (self.covariance, self.scatter))
-        is_raised = scattered > self.raised_from**2 * variance
-        return float(np.sqrt(max(scattered if is_raised else variance, 0.0)))
+        variance = max(scattered if scattered > self.raised_from**2 * variance else variance, 0.0)
+        return float(np.sqrt(variance)) if UNSEEN**2 * variance <= length else float("nan")
 
     @property
     def joint(self) -> Array:
@@ -159,13 +161,12 @@ def error_of(
     slope = np.array([slopes.get(name, 0.0) for name in names])
     rows = np.flatnonzero(slope)
     without = {name: reasons[name] for name in slopes if slopes[name] and name in reasons}
-    if not without:
+    if not without and (seen is None or rows.size < 2):
         part = slope[rows]
         return float(np.sqrt(max(part @ covariance[np.ix_(rows, rows)] @ part, 0.0))) if rows.size else 0.0, ""
-    error = float("nan") if seen is None or set(without.values()) != {UNOBSERVED} else seen.error(slope)
-    if np.isfinite(error):
-        return error, ""
-    return error, next(iter(without.values()))
+    # Of several parameters the error is raised as a whole: errors that are raised one by one lose their correlations.
+    error = float("nan") if seen is None or set(without.values()) - {UNOBSERVED} else seen.error(slope)
+    return error, "" if np.isfinite(error) else next(iter(without.values()), UNOBSERVED)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -196,6 +197,8 @@ class Sensitivities(Tabular):
     """By how much standard errors have been raised to those of the jackknife, (n_p,); empty if none has."""
     seen: Seen | None = None
     """Of combinations of parameters that have no standard errors; None if that is not known."""
+    at: Mapping[str, float] = field(default_factory=dict)
+    """Estimates of the parameters at which this holds, where the reported ones are extrapolated."""
 
     def error_of(self, slopes: Mapping[str, float], held: bool = False) -> tuple[float, str]:
         """Standard error of an expression from its derivatives, or the reason why it has none.
@@ -232,7 +235,12 @@ class Sensitivities(Tabular):
         seen = self.seen and replace(self.seen, raised_from=larger if block >= LEAST_BLOCK else math.inf)
         if not np.any(ratio > 1):
             return replace(self, seen=seen)
-        return replace(self, covariance=self.covariance * np.outer(ratio, ratio), inflation=ratio, seen=seen)
+        covariance, reasons = self.covariance * np.outer(ratio, ratio), self.reasons
+        if seen is not None:  # an error that is raised so far is none, as one that was so large before
+            gone = np.flatnonzero(UNSEEN * np.sqrt(np.diag(covariance)) > seen.magnitudes)
+            covariance[gone], covariance[:, gone] = np.nan, np.nan
+            reasons = {**reasons, **dict.fromkeys((self.names[i] for i in gone.tolist()), UNOBSERVED)}
+        return replace(self, covariance=covariance, inflation=ratio, reasons=reasons, seen=seen)
 
     def with_variance(self, added: Array, raised: bool = True) -> Sensitivities:
         """Sensitivities with an additional covariance (n_p, n_p) that the jackknife does not contain; ``raised`` if it

@@ -31,8 +31,10 @@ FALSE_ALARMS = 0.01
 """Probability of one or more on data that the model fits."""
 _FAMILIES = 4
 """Tails, alternatives, recordings, whiteness: each may raise so large a part of the false alarms."""
-_FAR = 5.0
-"""Times the noise, by the median of the residuals, from which a sample is an outlier."""
+SURE = 3.0
+"""Smallest difference that a finding reports [standard errors]."""
+OFF = 5.0
+"""Standard deviations from which on a sample, a sensor, or a sum of squares is off, and no chance."""
 MISSING = "missing or too much"
 """In words of an alternative: one of both is said, by the sign of its size."""
 _GROWS = 4.0
@@ -53,6 +55,8 @@ class Misfit:
     """Another cause that explains at least half of the same effect; empty if there is none."""
     unfollowed: float = 0.0
     """Variance that samples between steps have beside noise, over that of noise, where the step is too long."""
+    narrower: Array | float = 1.0
+    """Standard errors of the parameters if the model had it, over those without, to first order, (n_p,)."""
 
 
 def said(words: str, unit: str, size: float) -> str:
@@ -95,7 +99,7 @@ class Tails:
         by_step = self.between if coarser is None else coarser.fourth > _GROWS * self.fourth
         cause = "is the step too long?" if by_step else "outliers? Heavy tails (StudentT)?"
         how_many = f"{counted(self.count, 'sample')} of {self.signal} {'is' if self.count == 1 else 'are'}"
-        words = f"{how_many} more than {_FAR:g} times its noise off: {cause}"
+        words = f"{how_many} more than {OFF:g} times its noise off: {cause}"
         return Misfit(words, self.z, self.change, unfollowed=self.excess if by_step else 0.0)
 
     def of_jitter(self, sensors: int) -> list[Misfit]:
@@ -124,11 +128,11 @@ def tails_of(
     variance, fourth = float(np.mean(e**2)) or 1.0, float(np.mean(e**4))
     z = (fourth / variance**2 - 3) / np.sqrt(24 / len(e))
     width = float(np.median(np.abs(e))) / 0.6745 or 1.0
-    far = np.abs(e) > _FAR * width
+    far = np.abs(e) > OFF * width
     change = np.zeros(len(condensed.inverse))
     if np.any(far):
         pairs = zip(_each(condensed, condensed.T, key), _each(condensed, condensed.residuals, key), strict=True)
-        pull = sum(T.T @ np.where(np.abs(r) > _FAR * width, r, 0.0) for T, r in pairs)
+        pull = sum(T.T @ np.where(np.abs(r) > OFF * width, r, 0.0) for T, r in pairs)
         change = condensed.inverse @ np.ravel(pull)
     between = between_steps(apart[far], apart, step[far])
     tails = Tails(signal, int(np.sum(far)), z, fourth, between, change, variance / width**2 - 1)
@@ -335,6 +339,26 @@ def change_if_correlated(condensed: Condensed, found: Sequence[SerialCorrelation
     )
     change = np.linalg.solve(np.eye(len(scale)) + gain @ more, gain @ (scale * pull[:, 0]))
     return np.asarray(-scale * change)
+
+
+def narrower(condensed: Condensed, columns: Sequence[Columns], noises: Sequence[Sequence[str]]) -> Array:
+    """Factor of the standard errors, to first order, with a column in the model, (n_p,): the variance of each noise
+    that is estimated changes as the sum of its squares, and the logarithm of an error, with the inverse C of TᵀT, by
+    (C TᵀT C)_pp/C_pp of that of the noise, T of its rows alone."""
+    left = condensed.left(columns)
+    along, pull = (float(condensed.inner(left, other).item()) for other in (left, condensed.residuals))
+    size, logs = -pull / along if along > 0 else 0.0, np.zeros(len(condensed.inverse))
+    for names in noises:
+        shares, before, after = np.zeros(len(logs)), 0.0, 0.0
+        for name in names:
+            parts = (_each(condensed, part, name) for part in (condensed.T, condensed.residuals, left))
+            for T, r, e in zip(*parts, strict=True):
+                shares += np.sum((T @ condensed.inverse) ** 2, axis=0)
+                before, after = before + float(np.sum(r**2)), after + float(np.sum((r + size * e) ** 2))
+        if min(before, after) > 0:
+            logs += shares * math.log(after / before) / 2
+    variances = np.diag(condensed.inverse)
+    return np.exp(logs / np.where(variances > 0, variances, np.inf))
 
 
 def _of_white(null: Array, seen: float, squares: Array, measured: Array) -> tuple[float, float, float]:

@@ -31,6 +31,7 @@ from functools import lru_cache
 import numpy as np
 
 from spookid.kernels.arrays import Array, Integers, Mask
+from spookid.kernels.precision import NEWTON, TINY
 from spookid.kernels.scipy_parts import lapack
 from spookid.records import dataclass
 
@@ -98,11 +99,10 @@ def own_response(R: Array) -> Array:
 
 def is_dependent(R: Array) -> bool:
     """True if the matrix R, scaled by its diagonal, is singular."""
-    own = np.sqrt(np.maximum(np.abs(R.diagonal()), np.finfo(float).tiny))
+    own = np.sqrt(np.maximum(np.abs(R.diagonal()), TINY))
     return bool(np.linalg.matrix_rank(R / own[:, None] / own, tol=DEPENDENT) < len(R))
 
 
-_MOST_NEWTON = 30
 _SMALLEST_SHARE = 1e-4
 """Of a Newton step."""
 _SETTLED = 1e-11
@@ -159,7 +159,7 @@ class _Newton:
     def solve(self, u: Array) -> BoundedSolution:
         """Solve for the reactions, starting from u."""
         here, worst, size = self._at(u), 0.0, 0.0
-        for _ in range(_MOST_NEWTON):
+        for _ in range(NEWTON):
             worst, size = float(np.abs(here.error).max()), self._size(here)
             if not worst > _SETTLED * size:
                 break

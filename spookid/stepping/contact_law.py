@@ -344,15 +344,15 @@ class Reactions:
     def regularized(self, v: ca.SX, v_next: ca.SX) -> ca.SX:
         """Contact and limit equations in SPOOK: C v₊ + Σ u + (4/h) Υ c − Υ C v (2.21), or C v₊ + e C v at rebounds."""
         h = self._settings.step
-        ends = [(joint.stop_compliance(i), joint.damping) for joint, i, _ in self._limited for _ in range(2)]
-        soft = ends + [(contact.compliance, contact.damping) for contact in self.model.contacts]
+        kinds = [(joint, ("m", "rad").index(joint.coordinates[i].unit)) for joint, i, _ in self._limited]
+        soft = [(joint.compliance[kind], joint.damping) for joint, kind in kinds for _ in range(2)]
+        soft += [(contact.compliance, contact.damping) for contact in self.model.contacts]
         relaxation = stacked(1 / (1 + 4 * damping / h) for _, damping in soft)
-        compliance = stacked(epsilon for epsilon, _ in soft)
         C = ca.vertcat(ca.SX(0, v.numel()), *(self.directions[i, :] for i in self._pushing))
         pushes = stacked(self.symbol[i] for i in self._pushing)
-        sigma = 4 / h**2 * compliance * relaxation
-        gap = 4 / h * relaxation * self.gaps(self._q)
-        rows, gaps = C @ v_next + sigma * pushes + gap - relaxation * (C @ v), self.gaps(self._q)
+        sigma = 4 / h**2 * stacked(epsilon for epsilon, _ in soft) * relaxation
+        gaps = self.gaps(self._q)
+        rows = C @ v_next + sigma * pushes + 4 / h * relaxation * gaps - relaxation * (C @ v)
         for i, contact in self._rebounding:
             speed, after = C[i, :] @ v, C[i, :] @ v_next
             # What is to rebound is not braked before it touches, nor softened as it does.

@@ -28,7 +28,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.kernels.arrays import Array
-from spookid.kernels.precision import EQUAL
+from spookid.kernels.precision import EQUAL, NEWTON
 from spookid.kernels.scipy_parts import lapack
 from spookid.mechanics.model import Model
 from spookid.records import dataclass
@@ -36,7 +36,6 @@ from spookid.stepping import bounded
 from spookid.stepping.bounded import NOTHING, Bounded, BoundedSolution, is_dependent
 from spookid.stepping.impulses import ForwardStep
 from spookid.stepping.simulation import (
-    MAX_NEWTON,
     ROUNDING,
     BoundStep,
     NewtonStepper,
@@ -170,7 +169,7 @@ class ExactStepper(BoundStep):
         """
         self._inputs[0][:], self._inputs[1][:] = x, u
         last = residual = np.inf
-        for _ in range(MAX_NEWTON):
+        for _ in range(NEWTON):
             self._inputs[2][:] = unknowns
             self._run()
             change, laws = self._change(unknowns[self._n :])

@@ -12,6 +12,7 @@ import numpy as np
 from spookid.kernels.arrays import Array, contiguous
 from spookid.kernels.kernel import Kernel
 from spookid.kernels.native import Limits, NewtonRoutine, newton_routine
+from spookid.kernels.precision import NEWTON
 from spookid.kernels.program import first_cause
 from spookid.kernels.scipy_parts import lapack
 from spookid.parameter import Parameter
@@ -26,7 +27,6 @@ _TOLERANCE = 1e-12
 """A step is solved when a Newton correction of the velocities is below this share of the largest."""
 ROUNDING = 1e-3
 """Corrections of up to a thousand times the tolerance may be rounding."""
-MAX_NEWTON = 60
 _SMALLEST_SHARE = 1e-10
 _FEW = 32
 """Unknowns up to which a step takes longer in Python than in the linear algebra, and is taken in C if there is any."""
@@ -116,7 +116,7 @@ class NewtonStepper(BoundStep):
         self._routine: NewtonRoutine | None = None
         if 0 < step.unknowns.numel() <= _FEW:
             values = _Evaluation(*self._outputs)
-            limits = Limits(_TOLERANCE, ROUNDING, _SMALLEST_SHARE, MAX_NEWTON)
+            limits = Limits(_TOLERANCE, ROUNDING, _SMALLEST_SHARE, NEWTON)
             self._routine = newton_routine(self._run, self._inputs[2], values, self._velocities, limits)
 
     def with_constants(self, values: Array) -> None:
@@ -139,7 +139,7 @@ class NewtonStepper(BoundStep):
     def _solved(self, unknowns: Array) -> tuple[Array, Array]:
         """As ``step``, in Python."""
         here, last = self._evaluate(unknowns), np.inf
-        for _ in range(MAX_NEWTON):
+        for _ in range(NEWTON):
             delta = self._newton(here)
             if delta is None:
                 break

@@ -24,10 +24,10 @@ from scipy import special
 
 from spookid.kernels.arrays import Array
 from spookid.kernels.precision import NO_INFORMATION
-from spookid.results.findings import SURE
 from spookid.results.result import Solution
 from spookid.statistics.block_jackknife import BLOCKS
 from spookid.statistics.sensitivities import doubted, times
+from spookid.statistics.whiteness import SURE
 from spookid.tables.table import Block, Listed, Table, Tabular, number, superscripts
 
 

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from spookid.argument_checks import checked
-from spookid.assembly.constants import WIDTH_AT_REST, declared_widths, magnitude
+from spookid.assembly.constants import declared_widths, magnitude
+from spookid.assembly.initialization import WIDTH_AT_REST
 from spookid.assembly.problem import Problem
 from spookid.data.recording import Recording
 from spookid.errors import ProblemError, shown

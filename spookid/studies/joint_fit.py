@@ -35,7 +35,7 @@ from spookid.data.recording import SAMPLE
 from spookid.errors import ProblemError
 from spookid.estimation.extrapolation import extrapolated
 from spookid.estimation.fit import Fit
-from spookid.estimation.identifiability import FEWEST, Identifiability, judged
+from spookid.estimation.identifiability import Identifiability, judged
 from spookid.estimation.likelihood_fit import SHARE, STATES, begun_at, found_by, rated
 from spookid.estimation.solving import of_bodies, solve_whole
 from spookid.estimation.starts import free_delays
@@ -50,6 +50,7 @@ from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.resuming import Journal, kept_in
 from spookid.solvers.status import Callback, Outcome, Status, counting_from
 from spookid.statistics import block_jackknife
+from spookid.statistics.block_jackknife import BLOCKS
 from spookid.statistics.condensing import pseudo_inverse
 from spookid.statistics.covariance import ResidualStatistics
 from spookid.statistics.marginal import starting_logs
@@ -178,7 +179,7 @@ def fit_jointly(plan: JointPlan, pool: WorkerPool, callback: Callback | None = N
         if count <= SAMPLE:
             return first
         # Errors without process noise come from the scatter of recordings, or need all motions at hand.
-        if count < FEWEST and (is_hard(first) or not posed.estimates_noise):
+        if count < BLOCKS and (is_hard(first) or not posed.estimates_noise):
             return solve_whole(posed, "lm", options, callback)
         found = _fitted(plan, pool, first, callback, began)
     if not is_hard(first):
@@ -292,7 +293,7 @@ class _Searched:
         if search.sizes:
             likelihood = found_by(assembly, search, outcome)
             assembly, outcome = likelihood.assembly, likelihood.outcome
-        block = -(-everyone.count // _BLOCKS) if everyone.count >= FEWEST else 0
+        block = -(-everyone.count // _BLOCKS) if everyone.count >= BLOCKS else 0
         of_step = {"block": block, "biased": not self.posed.corrects}
         sums = everyone.ask(search.pass_of("errors", there, search.best.logs, **of_step))
         mean = int(self.sums["steps",]) / everyone.count
@@ -328,7 +329,7 @@ def _told(everyone: Everyone, outliers: int, scattered: bool) -> Finding:
         f"Estimates, standard errors and noise are based on all {everyone.count:,} recordings. Motion, residuals, "
         f"figures, friction widths and the automatic choice of the estimator are based on the first {first}."
     ]
-    what = "recordings" if everyone.count >= FEWEST else "blocks of the recordings"
+    what = "recordings" if everyone.count >= BLOCKS else "blocks of the recordings"
     words += [f"Standard errors are computed from the scatter between {what}."] * scattered
     words += [f"{outliers:,} samples that stand out from their neighbours are left out."] * (outliers > 0)
     words += [f"Workers ended {lost_workers} times, and their recordings were fitted again."] * (lost_workers > 0)

@@ -22,9 +22,8 @@ from spookid.assembly.assembly import Assembly, assemble, joined
 from spookid.assembly.problem import Problem
 from spookid.data.recording import SAMPLE, Recording, RecordingFiles
 from spookid.estimation.extrapolation import finer
-from spookid.estimation.saturation import saturated_samples
 from spookid.estimation.step_errors import step_slopes
-from spookid.estimation.suspects import without, without_suspects
+from spookid.estimation.suspects import saturated_samples, without, without_suspects
 from spookid.files import abandoned, remove, replacing
 from spookid.kernels.arrays import Array, Mask
 from spookid.solvers import resuming

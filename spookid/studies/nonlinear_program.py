@@ -25,6 +25,7 @@ from spookid.estimation.fitting import posed
 from spookid.estimation.plan import STAGES, through
 from spookid.estimation.solving import begun
 from spookid.kernels.arrays import Array, Integers
+from spookid.kernels.precision import EQUAL
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.model import row_labels
 from spookid.solvers.callbacks import settings
@@ -129,8 +130,8 @@ class NonlinearProgram:
         scaled to 1 at the start. It stops when the cost is stationary, because IPOPT's own gradient test depends on
         units."""
         cost = float(self.function(self.x0, self.p0)[0])
-        still = {"ipopt.acceptable_tol": np.inf, "ipopt.acceptable_obj_change_tol": _STILL, "ipopt.acceptable_iter": 3}
-        return {**self.gauss_newton, **settings(cost), **still, "ipopt.acceptable_constr_viol_tol": _MET}
+        still = {"ipopt.acceptable_tol": np.inf, "ipopt.acceptable_obj_change_tol": 1e-10, "ipopt.acceptable_iter": 3}
+        return {**self.gauss_newton, **settings(cost), **still, "ipopt.acceptable_constr_viol_tol": EQUAL}
 
     def parameters(self, x: Any) -> dict[str, float]:
         """Parameters by name, in SI units."""
@@ -171,8 +172,6 @@ class NonlinearProgram:
         return cls(function, states, x0, lbx, ubx, p0, lbg, ubg, pairs.astype(np.int64).reshape(-1, 2), names)
 
 
-_STILL, _MET = 1e-10, 1e-9
-"""Relative changes of the cost, and residuals of equality constraints, with which IPOPT may end."""
 _NUMBERS = ("x0", "lbx", "ubx", "p0", "lbg", "ubg", "pairs")
 _NAMED = ("x", "g", "p", "parameters")
 

@@ -25,13 +25,14 @@ from spookid.kernels.scipy_parts import special
 from spookid.mechanics.inertia import PI, symmetric
 from spookid.parameter import parameters_in
 from spookid.results import folders
-from spookid.results.findings import SURE, Finding
+from spookid.results.findings import Finding
 from spookid.results.folders import Tree
 from spookid.results.result import Solution
 from spookid.results.values import Derived
 from spookid.solvers.status import Status
 from spookid.statistics.prior_regression import FEWEST, Normal, Regression
 from spookid.statistics.sensitivities import root_of
+from spookid.statistics.whiteness import SURE
 from spookid.studies.payload_rows import PayloadRows
 from spookid.tables.table import counted, number, superscripts, uncertain
 

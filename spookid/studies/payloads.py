@@ -33,12 +33,13 @@ from spookid.parameter import number as number_of
 from spookid.parameter import parameters_in, substitute
 from spookid.report.summary import warnings_of
 from spookid.results import folders
-from spookid.results.findings import SURE, Finding, ranked
+from spookid.results.findings import Finding, ranked
 from spookid.results.folders import versions
 from spookid.results.result import Solution
 from spookid.results.values import Derived
 from spookid.results.wording import warned
 from spookid.statistics.prior_regression import Regression, regress
+from spookid.statistics.whiteness import SURE
 from spookid.studies.motor_efforts import check_tree, sampled_every
 from spookid.studies.payload_notices import (
     STRANGE,

@@ -17,11 +17,12 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import gather
+from spookid.assembly.outlining import DETERMINED
 from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.estimation.grouping import unknown
 from spookid.kernels.arrays import Array
-from spookid.kernels.precision import DEPENDENT
+from spookid.kernels.precision import DEPENDENT, EQUAL, NEWTON
 from spookid.mechanics.contacts import Impact
 from spookid.mechanics.holding import Touch
 from spookid.mechanics.joint_coordinates import JointCoordinates
@@ -32,12 +33,8 @@ from spookid.parameter import parameters_in, stacked, substitute
 from spookid.studies.regression_rows import check_shown
 from spookid.studies.simulation_start import Initial, starting_state
 
-_SINGULAR = 1e-3
-"""Of what is left of a column of the rows, as a share of the largest, below which it determines no coordinate."""
-_CLOSED = 1e-10
-"""Largest violation [m, rad, cosines]."""
-_CORRECTIONS, _AHEAD, _LEAST = 8, 0.3, 5e-3
-"""Of Newton's method; how far coordinates go at a time [m or rad], and the least such share of the way from home."""
+_AHEAD, _LEAST = 0.3, 5e-3
+"""How far coordinates go at a time [m or rad], and the least such share of the way from home."""
 
 
 class Moving(NamedTuple):
@@ -297,9 +294,9 @@ class PlannedCoordinates:
 
     def _corrected(self, z: Array, y: Array) -> tuple[Array, tuple[Array, Array]] | None:
         """y where rows hold, by Newton's method from near, and their slopes; None if that fails."""
-        for _ in range(_CORRECTIONS):
+        for _ in range(NEWTON):
             g, *slopes = self._rows(z, y)
-            if np.max(np.abs(g)) < _CLOSED:
+            if np.max(np.abs(g)) < EQUAL:
                 return y, (slopes[0], slopes[1])
             step = _solved(slopes[0], g)
             if not np.max(np.abs(step)) < _AHEAD:
@@ -353,7 +350,7 @@ def _pivots(J: Array, tiers: Sequence[Sequence[int]]) -> list[int]:
         while rest:
             sizes = np.linalg.norm(left[:, rest], axis=0)
             i = int(np.argmax(sizes))
-            if not sizes[i] > _SINGULAR * largest:
+            if not sizes[i] > DETERMINED * largest:
                 break
             column = left[:, rest[i]] / sizes[i]
             left -= np.outer(column, column @ left)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from spookid.assembly.assembly import settings_of
-from spookid.assembly.constants import WIDTH_AT_REST, chosen_numbers, numbers, widths_along
+from spookid.assembly.constants import chosen_numbers, numbers, widths_along
+from spookid.assembly.initialization import WIDTH_AT_REST
 from spookid.assembly.problem import Problem
 from spookid.assembly.trajectories import predict, stamped
 from spookid.data.recording import Recording

@@ -19,8 +19,7 @@ from spookid.kernels.arrays import Array
 from spookid.kernels.precision import NO_INFORMATION
 from spookid.parameter import parameters_in, stacked
 from spookid.results.trajectory import rms
-from spookid.statistics.regrouping import Grouping, regrouped
-from spookid.statistics.weak_directions import RESOLVED
+from spookid.statistics.weak_directions import RESOLVED, Grouping, regrouped
 from spookid.studies.regression_rows import Balances, Rows
 
 PASSES = 3

@@ -39,11 +39,11 @@ from spookid.studies.simulation_start import (
     step_grid,
     values_of,
 )
-from spookid.tables.table import minutes
+from spookid.tables.table import LONG, minutes
 from spookid.transcription.factor import Constant, measured_noise
 
-_SEEN, _LONG = 1.0, 10.0
-"""Time of processors after which the rest is foreseen, and from which a warning says how long it takes [s]."""
+_SEEN = 1.0
+"""Time of processors after which the rest is foreseen [s]."""
 
 
 @checked
@@ -291,7 +291,7 @@ def announced(label: str, step: float, progress: Progress | None) -> Progress:
             if told or time.perf_counter() - clock < _SEEN or (spent := time.process_time() - began) < _SEEN:
                 continue
             told, whole = True, spent * len(steps) / (k + 1)
-            if whole > _LONG:
+            if whole > LONG:
                 warnings.warn(
                     f"simulation of {label!r}: {len(steps):,} steps of {step:g} s will take about {minutes(whole)}; "
                     "to shorten it, take a larger step or a shorter duration, and check that times are in seconds",

@@ -18,6 +18,7 @@ from spookid.data.sampling import Grid, limited
 from spookid.data.sensors import JointPosition
 from spookid.errors import ProblemError, shown
 from spookid.kernels.arrays import Array
+from spookid.kernels.precision import MET
 from spookid.mechanics.joint_coordinates import disturbance_names
 from spookid.mechanics.kinematics import place, rest_positions
 from spookid.parameter import stacked, substitute
@@ -32,8 +33,6 @@ not named at rest, where their springs are); or arrays (q, v) of shapes (n_b, 7)
 estimated state. None: the first state of the parameters if these are a Solution, else the initial value from the
 recording, else all joints at rest."""
 
-_CLOSED = 1e-6
-"""Largest violation, as ``Tracking.rows`` weighs it, of a loop that closes."""
 Noises: TypeAlias = Solution | Mapping[str, float] | None
 """Noise: a Solution, for its estimates; or values by name, process noise of joints [N m/√Hz or N/√Hz] and
 standard deviations of signals, of both where a signal is called like a joint. None: nothing is."""
@@ -137,7 +136,7 @@ def _from_joints(problem: Problem, initial: dict[str, Any], values: Mapping[str,
         sensors, targets = geared(model, sensors, moved[None, moving], values)
         tracking = Tracking(model, sensors, values)
         x = tracking.settled(tracking.at(moved[None]), targets)
-        if np.max(np.abs(tracking.rows(x, targets))) > _CLOSED:
+        if np.max(np.abs(tracking.rows(x, targets))) > MET:
             raise ProblemError(
                 f"{problem.place}: initial: no pose was found that closes the loop; name other joints, or more"
             )

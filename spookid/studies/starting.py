@@ -31,8 +31,6 @@ _SAME = 0.5
 """Difference of log-likelihoods within which two answers are one, which noise changes by as much."""
 _SHARE = 1e-3
 """The same of costs without a likelihood, as a share."""
-_ERRORS = 1.0
-"""Standard errors by which the estimates of one minimum differ at the most."""
 
 
 def basins(sweep: Sweep) -> tuple[Basin, ...]:
@@ -65,7 +63,7 @@ def _same(one: SweepPoint, other: SweepPoint) -> bool:
         return False
     for name, estimate in one.parameters.items():
         errors = [e for e in (estimate.std_err, other.parameters[name].std_err) if math.isfinite(e)]
-        if errors and abs(estimate.estimate - other.parameters[name].estimate) > _ERRORS * max(errors):
+        if errors and abs(estimate.estimate - other.parameters[name].estimate) > max(errors):
             return False
     return True
 

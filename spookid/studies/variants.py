@@ -27,8 +27,8 @@ from spookid.data.state import State
 from spookid.errors import ProblemError
 from spookid.estimation.friction_width import at_widths, widths_of
 from spookid.estimation.outliers import of_same_samples
-from spookid.estimation.sensor_noise import with_correlation
 from spookid.estimation.solving import solve
+from spookid.estimation.trials import with_correlation
 from spookid.parameter import Parameter, substitute
 from spookid.report.conclusion import assumed, dynamics
 from spookid.results.result import Solution

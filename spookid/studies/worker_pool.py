@@ -21,12 +21,11 @@ from typing import Any, TypeAlias, TypeVar
 from loky import get_reusable_executor
 
 from spookid.errors import ProblemError
+from spookid.files import GLANCE
 from spookid.kernels.single_thread import ONE_THREAD
 
 R = TypeVar("R")
 
-_GLANCE = 0.2
-"""How often it is seen whether a scheduler or the parent is there [s]."""
 _TRIES = 3
 """Rounds in which workers die and nothing is done, before each piece of work is tried by itself."""
 
@@ -173,7 +172,7 @@ def _begin(parent: int) -> None:
 
 def _follow(parent: int) -> None:
     while os.getppid() == parent:
-        time.sleep(_GLANCE)
+        time.sleep(GLANCE)
     os._exit(1)
 
 
@@ -226,8 +225,8 @@ class Cluster(Executor):
 
     def _watch(self) -> None:
         while self._client.status == "running":
-            time.sleep(_GLANCE)
-        time.sleep(_GLANCE)  # for what was submitted meanwhile
+            time.sleep(GLANCE)
+        time.sleep(GLANCE)  # for what was submitted meanwhile
         for future in list(self._running):
             with suppress(InvalidStateError):
                 future.set_exception(self._gone)

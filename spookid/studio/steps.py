@@ -6,9 +6,8 @@ import numpy as np
 from nicegui import ui
 
 from spookid.studio.choices import ROLES
-from spookid.studio.drawing import Drawing
 from spookid.studio.folder import PROBLEMS, ROBOTS
-from spookid.studio.parts import SMALL, Step, button, figure, fold, on_change, on_enter, player, tagged
+from spookid.studio.parts import SMALL, Drawing, Step, button, figure, fold, on_change, on_enter, player, tagged
 from spookid.studio.session import DIMENSIONS
 
 

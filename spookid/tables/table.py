@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
+COLUMNS, ROWS = 80, 24
+"""Of a page: those of a terminal."""
+LONG = 10.0
+"""Work that takes longer than this says so in advance [s]."""
 HALF_WIDTH = 1.96
 """Of a 95 % interval of the normal distribution, in standard errors."""
-_MOST_DECIMALS = 7
-_MOST_DIGITS = 9
+_MOST_DECIMALS, _MOST_DIGITS = 7, 9
 
 
 def number(value: float, digits: int = 4) -> str:
@@ -84,10 +87,8 @@ def estimated(name: str, value: float, error: float, unit: str, *bounds: float) 
     first, last = _digits(value, error)
     power = 0 if -3 <= first < _MOST_DECIMALS - 1 else first
     places, scale = min(power - last, _MOST_DIGITS + power - first), 10.0**power
-    ends = (
-        max(value - HALF_WIDTH * error, *bounds[:1], -math.inf),
-        min(value + HALF_WIDTH * error, *bounds[1:], math.inf),
-    )
+    half = HALF_WIDTH * error
+    ends = max(value - half, *bounds[:1], -math.inf), min(value + half, *bounds[1:], math.inf)
     share = 100 * error / abs(value) if value else math.inf
     relative = number(share, 1) if share < 0.1 else f"{share:.1f}" if share < 9.95 else f"{min(share, 100):.0f}"
     return (
@@ -143,8 +144,6 @@ def deviation(value: float, unit: str) -> str:
     return quantity(1000 * value, "mrad") if unit == "rad" and value < 0.1 else quantity(value, unit)
 
 
-_NARROWEST = 16
-"""Columns in which the last cell of a row is wrapped; with less room cells go to the next line."""
 _GAP = "  "
 
 TableRow = Sequence[str]
@@ -236,7 +235,7 @@ def _fitted(cells: TableRow, width: int | None, indent: str) -> list[str]:
     start, last = indent + "".join(cell + _GAP for cell in cells[:-1]), cells[-1].rstrip()
     if width is None or len(start + last) <= width:
         return [(start + last).rstrip()]
-    if width - len(start) >= _NARROWEST:
+    if width - len(start) >= 16:  # wide enough to wrap the last cell; else cells go to the next line
         return textwrap.wrap(last, width, initial_indent=start, subsequent_indent=" " * len(start))
     lines, line = [], indent
     for cell in cells:

@@ -18,7 +18,6 @@ from test_cli import here as here
 from spookid import ProblemError, Recording, load_problem
 from spookid.__main__ import main
 from spookid.cli import checking, flags, runner, solving, terminal
-from spookid.cli import main as cli
 from spookid.files import beside
 from spookid.registry import COMMANDS
 from spookid.report import export
@@ -34,11 +33,10 @@ def test_choices_are_those_of_the_package():
     assert flags.BACKENDS == settings.BACKENDS
     assert flags.FRICTIONS == settings.FRICTIONS
     assert set(flags.STEPPERS) == set(STEPPERS)
-    assert cli.INTERRUPTED, cli.WRONG_INPUT == (runner.Exit.INTERRUPTED, runner.Exit.WRONG_INPUT)
 
 
 def test_worst_status():
-    order = [runner.Exit.INTERRUPTED, runner.Exit.WRONG_INPUT, runner.Exit.NOT_CONVERGED, runner.Exit.DONE]
+    order = [terminal.Exit.INTERRUPTED, terminal.Exit.WRONG_INPUT, terminal.Exit.NOT_CONVERGED, terminal.Exit.DONE]
     assert [int(end) for end in order] == [130, 2, 3, 0]
     for i, end in enumerate(order):
         assert runner.worst(*reversed(order[i:])) is end
@@ -67,7 +65,7 @@ def test_refused_folders_are_known_before_the_first_solve(here, capsys, monkeypa
     Path("out/b").mkdir(parents=True)
     Path("out/b/notes.txt").write_text("mine")
     complaints = []
-    monkeypatch.setattr(solving, "_solve", lambda *_: complaints.append(capsys.readouterr().err) or runner.Exit.DONE)
+    monkeypatch.setattr(solving, "_solve", lambda *_: complaints.append(capsys.readouterr().err) or terminal.Exit.DONE)
     assert main(["solve", write(TWO), "--out", "out"]) == 2
     assert complaints == [
         "spookid: error: b: out/b is not empty and holds no earlier solution.json, so it is left alone; "
@@ -109,7 +107,7 @@ def test_a_simulation_without_measurements_has_no_residuals(here):
 
 
 def test_first_step_without_a_solution(here, capsys, monkeypatch):
-    monkeypatch.setattr("spookid.stepping.simulation.MAX_NEWTON", 0)
+    monkeypatch.setattr("spookid.stepping.simulation.NEWTON", 0)
     assert main(["simulate", write(ONE), "--out", "out", "--quiet"]) == 3
     assert "step 1 (t = 0.01 s) was not solved" in capsys.readouterr().err
     [entry] = simulation("out")["recordings"]

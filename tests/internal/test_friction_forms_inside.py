@@ -12,7 +12,7 @@ from spookid.assembly.assembly import assemble
 from spookid.estimation.fitting import warm
 from spookid.estimation.identifiability import a_posteriori
 from spookid.solvers import ipopt
-from spookid.solvers.active_set import ActiveSet
+from spookid.solvers.neighbouring_pieces import ActiveSet
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.transcription.parameter_constraints import FreeDirections
 

@@ -11,8 +11,8 @@ from scipy.spatial.transform import Rotation
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Parameter, PointPosition, Problem, Recording, gravity
 from spookid.assembly.assembly import assemble
-from spookid.assembly.constants import WIDTH_AT_REST, WIDTH_SHARE
-from spookid.assembly.initialization import Guess, guess
+from spookid.assembly.constants import WIDTH_SHARE
+from spookid.assembly.initialization import WIDTH_AT_REST, Guess, guess
 from spookid.data.sampling import grid
 from spookid.mechanics.kinematics import displacements, place, rest_positions, velocities
 

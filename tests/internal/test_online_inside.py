@@ -32,7 +32,7 @@ from spookid.assembly.assembly import assemble
 from spookid.smoothing import initialization
 from spookid.smoothing.estimate import OnlineEstimate
 from spookid.smoothing.initialization import smoothed, with_least_noise
-from spookid.smoothing.saving import StepCorrection
+from spookid.smoothing.smoother import StepCorrection
 from spookid.statistics.sensitivities import UNOBSERVED
 
 # --- against batch fits ---
@@ -130,7 +130,7 @@ def test_files_that_do_not_fit_are_refused(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "text.npz").write_text("nothing")
     with pytest.raises(ProblemError, match=r"is damaged \(the file is no NumPy archive\); begin a new"):
         FixedLagSmoother.resume(first, tmp_path / "text.npz")
-    monkeypatch.setattr("spookid.smoothing.saving.__version__", "0.0")
+    monkeypatch.setattr("spookid.smoothing.smoother.__version__", "0.0")
     with pytest.raises(ProblemError, match="is of version"):
         FixedLagSmoother.resume(first, path)
 

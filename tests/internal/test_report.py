@@ -23,7 +23,7 @@ from solutions import awkward, estimated, pendulum_problem, solution
 from spookid import Finding, ProblemError, Solution, Status, load
 from spookid.__main__ import main
 from spookid.assembly.outlining import mechanism
-from spookid.report import interactive, residual_plots, skeleton
+from spookid.report import interactive, pictures, skeleton
 from spookid.report import page as report
 from spookid.results.values import Mechanism
 
@@ -236,7 +236,7 @@ def test_several_results_share_a_page() -> None:
 
 
 def test_of_many_recordings_the_first_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "_MOST_FITS", 1)
+    monkeypatch.setattr(pictures, "MOST_PANELS", 1)
     parsed = page(solution(2))
     assert "Measured and estimated signals of release 0" in parsed.values("div", "aria-label")
     assert "Measured and estimated signals of release 1" not in parsed.values("div", "aria-label")
@@ -250,16 +250,16 @@ def test_correlation_of_series() -> None:
     rng = np.random.default_rng(0)
     white = rng.normal(size=4000)
     smooth = np.convolve(white, [1.0, 1.0], "valid")  # correlation 1/2 at lag 1, 0 beyond
-    assert residual_plots.correlation([smooth], 1) == pytest.approx(0.5, abs=0.05)
-    assert residual_plots.correlation([smooth[:2000], smooth[2000:]], 2) == pytest.approx(0.0, abs=0.05)
+    assert interactive.correlation([smooth], 1) == pytest.approx(0.5, abs=0.05)
+    assert interactive.correlation([smooth[:2000], smooth[2000:]], 2) == pytest.approx(0.0, abs=0.05)
     smooth[::7] = np.nan
-    assert residual_plots.correlation([smooth], 1) == pytest.approx(0.5, abs=0.06)
-    assert math.isnan(residual_plots.correlation([np.full(5, np.nan)], 1))
+    assert interactive.correlation([smooth], 1) == pytest.approx(0.5, abs=0.06)
+    assert math.isnan(interactive.correlation([np.full(5, np.nan)], 1))
 
 
 def test_residuals_stand_against_time_rate_and_signal() -> None:
     s = estimated(2)
-    found = [block["figure"] for block in residual_plots.residuals(s)]
+    found = [block["figure"] for block in interactive.residuals(s)]
     assert len(found) == 4
     labels = [figure["layout"]["xaxis"]["title"]["text"] for figure in found]
     assert labels == ["time [s]", "rate of theta [rad/s]", "theta [rad]", "lag [steps]"]
@@ -280,21 +280,21 @@ def test_what_a_sensor_lacks_shows_in_the_means() -> None:
     (t,) = s.trajectories
     rate = np.gradient(t.predicted[:, 0], t.t)
     late = replace(s, trajectories=(replace(t, observed=t.predicted - 0.01 * rate[:, None]),))
-    means = residual_plots.residuals(late)[1]["figure"]["data"][-1]
+    means = interactive.residuals(late)[1]["figure"]["data"][-1]
     x, y = numbers(means["x"]), numbers(means["y"])
     np.testing.assert_allclose(y * s.noise[1].std, -0.01 * x, rtol=1e-4, atol=1e-7)
     blind = replace(t, observed=np.full_like(t.observed, np.nan))
-    assert residual_plots.residuals(replace(s, trajectories=(blind,))) == []
+    assert interactive.residuals(replace(s, trajectories=(blind,))) == []
 
 
 def test_of_many_signals_the_first_are_drawn() -> None:
     s = solution()
     (t,) = s.trajectories
-    many = {"signals": tuple("abcdefgh"), "units": ("m",) * 8, "periods": (None,) * 8}
-    columns = {name: np.tile(getattr(t, name), 8) for name in ("observed", "samples", "predicted")}
+    many = {"signals": tuple("abcdefghi"), "units": ("m",) * 9, "periods": (None,) * 9}
+    columns = {name: np.tile(getattr(t, name), 9) for name in ("observed", "samples", "predicted")}
     wide = replace(t, **columns, **many)
-    found = residual_plots.residuals(replace(s, trajectories=(wide,)))
-    assert len(found) == 4 * residual_plots.MOST_SIGNALS
+    found = interactive.residuals(replace(s, trajectories=(wide,)))
+    assert len(found) == 4 * pictures.MOST_PANELS
     assert found[0]["figure"]["layout"]["yaxis"]["title"]["text"] == "residual of a [mm]"
 
 

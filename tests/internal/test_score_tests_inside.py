@@ -6,7 +6,7 @@ import pytest
 from test_score_tests import fitted, rod, told
 
 from spookid.estimation import misspecification
-from spookid.statistics.score_tests import Alternative
+from spookid.statistics.causes import Alternative
 
 
 def test_more_of_a_free_coefficient_does_to_the_likelihood_what_its_parameter_does(

@@ -105,6 +105,8 @@ def test_an_accelerometer_shows_specific_force() -> None:
     force = (r[2] - 2 * r[1] + r[0]) / 1e-8 - ca.DM(MODEL.gravity).full()[:, 0]
     own = Accelerometer(unit, XYZ, bias=(1, 2, 3), mounting=MOUNTING)
     np.testing.assert_allclose(shown(own, 0.37), axes(poses[1][1]).T @ force + [1, 2, 3], atol=1e-5)
+    alone = replace(Accelerometer(unit, "a", bias=2, axis="y"), mounting=MOUNTING)
+    np.testing.assert_allclose(shown(alone, 0.37), shown(own, 0.37)[1], atol=1e-12)
 
 
 def test_a_gyroscope_shows_angular_velocity_in_its_own_axes() -> None:

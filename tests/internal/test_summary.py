@@ -11,12 +11,12 @@ import pytest
 from solutions import awkward, estimated, solution
 
 from spookid import Cost, Finding, Noise, Solution, Status
-from spookid.report.summary import WIDTH, summarize
+from spookid.report.summary import summarize
 from spookid.results.trajectory import rms
 from spookid.results.wording import noise_words, remark, verdict
 from spookid.statistics.sensitivities import NO_FACTOR
 from spookid.statistics.weak_directions import WeakDirection
-from spookid.tables.table import bounds, concise, deviation, number, seconds, uncertain
+from spookid.tables.table import COLUMNS, bounds, concise, deviation, number, seconds, uncertain
 from spookid.tables.table import estimated as estimated_cells
 
 NAN, INF = math.nan, math.inf
@@ -298,7 +298,7 @@ def long_names() -> Solution:
 def test_the_page_is_at_most_80_columns_wide_and_loses_no_name(make: object, verbose: bool) -> None:
     s = make()  # type: ignore[operator]
     text = summarize(s, verbose)
-    assert max(map(len, text.splitlines())) <= WIDTH == 80
+    assert max(map(len, text.splitlines())) <= COLUMNS == 80
     assert not any(line != line.rstrip() for line in text.splitlines())
     assert all(section and not section.startswith("\n") for section in text.split("\n\n"))
     squeezed = "".join(text.split())

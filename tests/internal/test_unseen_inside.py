@@ -9,7 +9,9 @@ from test_unseen import TRUTH, driven, slider
 from spookid import Model, Motor, Parameter, gravity
 from spookid.assembly.assembly import assemble
 from spookid.estimation.identifiability import a_priori
+from spookid.kernels.arrays import Array
 from spookid.statistics.covariance import ResidualStatistics, analyse
+from spookid.statistics.sensitivities import UNOBSERVED, Seen, Sensitivities
 from spookid.statistics.variances import Variances
 from spookid.statistics.weak_directions import WeakDirection, in_units
 from spookid.transcription.parameter_constraints import FreeDirections
@@ -74,3 +76,30 @@ def test_a_poor_guess_does_not_hide_what_the_data_see() -> None:
         guesses = {name: value for name, value in initial.items() if name != "G"}
         weak = a_priori(assemble(problem.with_(initial=guesses))).sensitivities.weak
         assert all(set(w.direction) <= {"c", "f"} for w in weak)
+
+
+def raised(scatter: Array) -> Sensitivities:
+    """Errors of two parameters, of which the difference is known far better, with those of a jackknife."""
+    covariance, none = np.array([[1.0, 0.9999], [0.9999, 1.0]]), np.full(2, np.nan)
+    seen = Seen(covariance, scatter, np.zeros((0, 2)), np.ones(2), np.zeros((2, 2)))
+    known = Sensitivities(("a", "b"), covariance, scatter, np.eye(2), none, {}, none, (), seen=seen)
+    return known.robust(100, np.zeros(2, bool))
+
+
+def test_the_error_of_a_difference_is_raised_as_one() -> None:
+    """One of two errors is raised, the other by a hair is not; their difference scatters as it should."""
+    scatter = np.array([[2.26, 2.2499], [2.2499, 2.24]])
+    known = raised(scatter)
+    assert known.raised == ("a",)
+    assert known.error_of({"a": 2.0})[0] == pytest.approx(2 * np.sqrt(2.26))
+    assert known.error_of({"a": 1.0, "b": -1.0}) == (pytest.approx(np.sqrt(2e-4)), "")
+
+
+def test_an_error_that_is_raised_beyond_all_sizes_is_none() -> None:
+    known = raised(np.array([[5e4, 0.0], [0.0, 1.0]]))
+    assert np.isnan(known.standard_errors[0])
+    assert known.standard_errors[1] == 1
+    assert known.reasons == {"a": UNOBSERVED}
+    error, reason = known.error_of({"a": 1.0, "b": 1.0})
+    assert np.isnan(error)
+    assert reason == UNOBSERVED
