@@ -39,7 +39,7 @@ def formulations_table(parts: Parts) -> str:
 
 def _outcome(parts: Parts, name: str, kind: Any, solver: str) -> Outcome | None:
     """Iterations, and errors of the motion and of inertias where it ends; None if it is not tried."""
-    if solver not in TRIED[name] or (name, kind) == ("B1", "forward"):
+    if solver not in TRIED[name]:
         return None
 
     def compute() -> Outcome:

@@ -19,7 +19,7 @@ SWINGUPS = tuple(
 DRIVES = tuple(
     f"furuta_odrive.py::{name}" for name in ("pulses_torque_units", "sine_1V", "sine_4V", "step_2V", "step_5V")
 )
-PARAMETERS = ("J_arm", "J_rod", "K", "b_1")
+PARAMETERS = {"J_arm": "kg m²", "J_rod": "kg m²", "K": "N m/V", "b_1": "N m s"}
 Draw = Mapping[str, Any]
 
 
@@ -41,10 +41,10 @@ def _frequency(found: Solution) -> tuple[float, float]:
 
 
 INTRODUCTION = (
-    "The first table has three releases of a pendulum: the squared frequency a = m g l/(J + m l²) with estimated",
-    "process noise and with the estimator of a default fit. By simulation, a is 119.55 to 120.27 1/s². The second",
-    "table has two driven Furuta pendulums. The spread is the root mean square difference of the recordings from",
-    "their weighted mean, over the standard errors; it is about 1 if recordings agree.",
+    "The first table has three releases of a pendulum. It shows the squared frequency a = m g l/(J + m l²) with",
+    "estimated process noise and with the estimator of a default fit. By simulation, a is 119.55 to 120.27 1/s². The",
+    "second table has two driven Furuta pendulums. The spread is the root mean square difference of the recordings",
+    "from their weighted mean, over the standard errors. It is about 1 if recordings agree.",
 )
 
 
@@ -58,15 +58,15 @@ def tables(draws: Mapping[tuple[str, str], Draw]) -> Iterator[str]:
             cells = [_number(noise["a"]), *(_number(default["values"][n]) for n in "ab"), default["chosen"]]
             yield f"| {name.partition('::')[2]} | {' | '.join(cells)} |"
     yield ""
-    yield f"| recording | {' | '.join(PARAMETERS)} | status |"
-    yield f"|---|{'---|' * len(PARAMETERS)}---|"
+    yield f"| recording | {' | '.join(f'{name} [{unit}]' for name, unit in PARAMETERS.items())} |"
+    yield f"|---|{'---|' * len(PARAMETERS)}"
     for names in (SWINGUPS, DRIVES):
         known = {name: draws[name, "auto"] for name in names if (name, "auto") in draws}
         for name, draw in known.items():
             cells = [_number(draw["values"][p]) for p in PARAMETERS]
-            yield f"| {name.partition('::')[2]} | {' | '.join(cells)} | {draw['status']} |"
+            yield f"| {name.partition('::')[2]} | {' | '.join(cells)} |"
         spread = (_spread([draw["values"][p] for draw in known.values()]) for p in PARAMETERS)
-        yield f"| spread | {' | '.join(spread)} |  |"
+        yield f"| spread | {' | '.join(spread)} |"
     yield ""
 
 

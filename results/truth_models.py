@@ -161,7 +161,7 @@ def swing(seed: int, disturbance: float, make: Callable[..., Twin] = pendulum) -
     known = {"J_Bzz": 0.004, **twin.truth} if make is furuta else twin.truth
     angles = swung(known, start, u, disturbance, rng)
     names = [sensor.signal for sensor in twin.problem.observations]
-    signals = {**dict(zip(names, angles.T, strict=True)), "u": u}
+    signals = dict(zip(names, angles.T, strict=True)) | ({"u": u} if twin.drive else {})
     return twin.problem.with_(recordings=[Recording(t, signals, name="swing")]), twin.truth
 
 
@@ -177,7 +177,7 @@ def _continuous(name: str, seed: int) -> Posed:
 
 FORCED: Mapping[str, Callable[[int], Posed]] = {
     "mass on a spring": car,
-    "random force hardly determined": partial(car, force=2e-3),
+    "random force weakly determined": partial(car, force=2e-3),
     "sensor noise over 20 ms": partial(car, noise=1e-3, lasting=0.02),
     "encoder with steps of 2 mm": partial(car, noise=1e-6, counts=2e-3),
     "encoder with steps of 10 mm, noise of 1 mm": partial(car, noise=1e-3, counts=1e-2),
@@ -186,9 +186,9 @@ FORCED: Mapping[str, Callable[[int], Posed]] = {
     "velocity alone": partial(car, noise=1e-3, speed=True),
     "40 samples": partial(car, count=40),
     "body in a ball joint": partial(attitude, torque=1e-3),
-    "body in a ball joint, torque hardly determined": partial(attitude, torque=3e-5),
+    "body in a ball joint, torque weakly determined": partial(attitude, torque=3e-5),
     "pendulum": partial(swing, disturbance=1e-4),
-    "pendulum, torque hardly determined": partial(swing, disturbance=1e-5),
+    "pendulum, torque weakly determined": partial(swing, disturbance=1e-5),
     "Furuta pendulum": partial(swing, disturbance=1e-4, make=furuta),
     "Furuta pendulum, 13 parameters": partial(swing, disturbance=1e-4, make=partial(furuta, full=True)),
     "Furuta pendulum, 13 parameters, large torques": partial(swing, disturbance=3e-3, make=partial(furuta, full=True)),

@@ -23,7 +23,7 @@ WATCHED: Mapping[str, Callable[[int], Posed]] = {
     "crane, friction 40 % larger from 12 s": partial(crane, width=2e-3, duration=14.5, changes=ONSET),
     "arm with two links": arm,
     "released pendulum": partial(swing, disturbance=1e-4),
-    "released pendulum, torque hardly determined": partial(swing, disturbance=1e-5),
+    "released pendulum, torque weakly determined": partial(swing, disturbance=1e-5),
 }
 
 

@@ -85,3 +85,27 @@ def test_a_torque_that_repeats_every_turn_is_named_with_its_size() -> None:
     assert size is not None
     assert float(size[1]) == pytest.approx(2e-3, rel=0.2)
     assert "stiffness" not in text
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_cause_that_holds_an_estimate_at_its_bound_is_a_warning(seed: int) -> None:
+    """A thrust that lags looks like negative friction."""
+    rng, t, fine = np.random.default_rng(seed), 0.01 * np.arange(2000), 20
+    u = 1.2 * np.sum([np.sin(2 * np.pi * f * t + rng.uniform(0, 6)) for f in (0.4, 0.9, 1.7, 2.6)], axis=0)
+    shown, z, v, force = np.zeros(2000), 0.0, 0.0, 0.0
+    for k in range(len(t)):
+        shown[k] = z
+        for kick in rng.normal(0.0, 0.02 * np.sqrt(0.01 / fine) / 1.1, fine):
+            force += 0.01 / fine * (u[k] - force) / 0.06
+            v += kick + 0.01 / fine * (force - 0.35 * v) / 1.1
+            z += 0.01 / fine * v
+    m, b = Parameter("m", 0.8, lower=0.1), Parameter("b", 0.2, lower=0)
+    lift = Prismatic("lift", GROUND.frame(), (body := Body("body", mass=m, inertia=(1, 1, 1))).frame(), viscous=b)
+    log = Recording(t, {"u": u, "z": shown + 2e-3 * rng.normal(size=len(t))}, name="lift")
+    model = Model([body], [lift], [Motor(lift, "u")], gravity=(0, 0, 0))
+    problem = Problem("lift", model, [log], [JointPosition(lift, "z")], step=0.01, estimator="noise")
+    solution = problem.solve()
+    assert solution["b"].estimate == 0
+    found = next(f for f in solution.findings if f.code == "residuals.autocorrelated")
+    assert "first-order lag" in found.text
+    assert "b +" in found.text

@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mechanisms import Array
 
 from spookid import (
     GROUND,
     Body,
     FixedLagSmoother,
+    Hinge,
+    HingeAngle,
     JointPosition,
     Model,
     Motor,
@@ -84,3 +87,45 @@ def test_it_needs_even_samples_and_no_smoother() -> None:
         oscillator(holed, "band").solve()
     with pytest.raises(ProblemError, match="hold 'band', for which a smoother would need later samples"):
         FixedLagSmoother(oscillator(recording, "band"), 20)
+
+
+def controlled(seed: int, hold: str, kept: int = 2) -> Problem:
+    """A pendulum under a sampled controller that follows a multisine by a noisy angle, its torque constant between the
+    controller's samples; so many samples are logged for each of those."""
+    rng, h, steps = np.random.default_rng(seed), 0.01, 600
+    J, b, load = 0.03, 0.015, 0.5 * 9.81 * 0.2
+    phases, rates = rng.uniform(0, 2 * np.pi, 4), 2 * np.pi * np.array([0.3, 0.7, 1.3, 2.1])
+    state, shown, torque, before = np.array([0.2, 0.0]), list[float](), list[float](), None
+
+    def slope(x: Array, u: float) -> Array:
+        return np.array([x[1], (u - b * x[1] - load * np.sin(x[0])) / J])
+
+    for k in range(steps * kept):
+        angle = state[0] + 2e-3 * rng.standard_normal()
+        if k % kept == 0:
+            rate = 0.0 if before is None else (angle - before) / h
+            wanted = 0.5 * float(np.sin(rates * k * h / kept + phases).sum())
+            u, before = 3 * (wanted - angle) - 0.2 * rate, angle
+        shown.append(angle)
+        torque.append(u)
+        acting, part = u + 1e-3 * rng.standard_normal() / np.sqrt(h / kept), h / kept / 5
+        for _ in range(5):
+            middle = state + part / 2 * slope(state, acting)
+            state = state + part * slope(middle, acting)
+    rod = Body("rod", mass=0.5, inertia=(Parameter("J", 0.015, lower=1e-6), 1e-3, 1e-3))
+    pin = Hinge("pin", GROUND.frame(), rod.frame(at=(0, 0, 0.2)), viscous=Parameter("b", 0.02, lower=0))
+    model = Model([rod], [pin], [Motor(pin, "u", gain=Parameter("K", 0.9, lower=0), hold=hold)], gravity=gravity(9.81))
+    recording = Recording(h / kept * np.arange(len(shown)), {"theta": np.array(shown), "u": np.array(torque)})
+    return Problem("controlled", model, [recording], [HingeAngle(pin, "theta")], step=h)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kept", [1, 4])
+def test_nothing_is_told_of_a_torque_that_a_sampled_controller_holds(seed: int, kept: int) -> None:
+    found = controlled(seed, "previous", kept).solve()
+    assert [one.text for one in found.findings if one.severity != "note"] == []
+
+
+def test_lines_between_samples_of_a_controller_are_told() -> None:
+    (finding,) = [one for one in controlled(0, "linear").solve().findings if one.severity != "note"]
+    assert "inputs that are constant between samples (hold='previous')" in finding.text

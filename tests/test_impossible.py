@@ -19,6 +19,7 @@ from spookid import (
     HingeAngle,
     JointPosition,
     Model,
+    Motor,
     Parameter,
     Planar,
     Problem,
@@ -124,3 +125,27 @@ def test_measured_poses_of_recordings_that_no_report_shows_are_none() -> None:
     sensors = [HingeAngle(model.joints[0], "angle", sigma=1e-3)]
     measured = Problem("p", model, runs, sensors, step=0.01, state_weight=1.0).solve().measured
     assert [len(one.poses) for one in measured[3:]][1] == 0 < len(measured[3].poses)
+
+
+def resting(friction: str, angle: float = 0.03, noise: float = 1e-3, dry: bool = True, moves: float = 0.0) -> Problem:
+    """A pendulum that dry friction holds under a small torque; ``moves``: by how much it swings nevertheless."""
+    t = np.arange(300) * 0.01
+    theta = angle + noise * np.random.default_rng(0).standard_normal(len(t)) + moves * np.sin(2 * np.pi * 25 * t)
+    body, b = Body("b", mass=0.5, inertia=(J, J, J)), Parameter("v", 0.01, lower=0)
+    pin = Hinge("pin", GROUND.frame(), body.frame(at=(0, 0, 0.2)), viscous=b, coulomb=C if dry else 0.0)
+    model = Model([body], [pin], [Motor(pin, "u")], gravity=gravity(9.81))
+    run = Recording(t, {"theta": theta, "u": 0.02 * np.sin(2 * t)})
+    return Problem("rest", model, [run], [HingeAngle(pin, "theta")], step=0.01, friction=friction)
+
+
+@pytest.mark.parametrize("friction", ["exact", "smooth"])
+@pytest.mark.parametrize("noise", [0.0, 1e-3])
+def test_a_pendulum_that_friction_holds_at_rest_is_refused(friction: str, noise: float) -> None:
+    with pytest.raises(ProblemError, match=r"no sensor shows a motion beyond its noise, .* whatever J, c, v may be"):
+        resting(friction, noise=noise).solve()
+
+
+def test_what_moves_or_has_no_dry_friction_is_fitted() -> None:
+    """An oscillation of four samples a period has no correlation from one sample to the next."""
+    for problem in (resting("smooth", moves=1e-3), resting("smooth", angle=0.0, dry=False)):
+        assert problem.solve(max_iterations=2).status in Status

@@ -31,6 +31,7 @@ from spookid import (
     Residual,
     Solution,
     gravity,
+    load_problem,
 )
 
 
@@ -359,3 +360,17 @@ def test_neither_time_nor_memory_grow() -> None:
     assert max(sizes) - min(sizes) < 500
     estimate = online.estimate
     assert all(abs(estimate[name] - value) < 4 * estimate.std_errs[name] for name, value in ROD.items())
+
+
+def test_noise_that_becomes_smaller_is_no_inertia() -> None:
+    """The pendulum's released motion decays, and what disturbs it. Its frequency is known from simulations."""
+    problem = load_problem(Path(__file__).parents[1] / "problems" / "pendulum.py")
+    (recording,) = problem.recordings
+    first = problem.with_(recordings=[recording.between(0, 1)])
+    following = FixedLagSmoother(first, window=20, start=first.solve())
+    for t, theta in zip(recording.t, recording.signal("theta"), strict=True):
+        if t > 1:
+            found = following.update(t, {"theta": theta})
+    m, arm = 0.01225, 0.062
+    known = m * 9.81 * arm / 120.27 - m * arm**2
+    assert abs(found.values["J"] - known) < 2 * found.std_errs["J"]

@@ -88,6 +88,7 @@ def test_nothing_is_asked_of_what_the_model_explains() -> None:
         ),
         (lambda: swing(lambda r: r.with_signals(theta=np.rint(652 * r.signal("theta")))), "ticks of an encoder"),
         (lambda: swing(faster(1e3)), "Are its times t in milliseconds?"),
+        (lambda: slide(change=lambda r: r.with_signals(x=r.signal("x") + 0.5 * (T > 2))), "Was its counter reset?"),
     ],
 )
 def test_what_is_wrong_is_asked_about(problem: Callable[[], Problem], words: str) -> None:

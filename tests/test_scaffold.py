@@ -38,6 +38,34 @@ def test_units_in_the_names_of_columns_are_declared(tmp_path: Path) -> None:
     np.testing.assert_allclose(recording.signal("shoulder (deg)"), np.sin(t), rtol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        (
+            "pos_0 pos_1 tau_0 tau_1",
+            "by number: pos_0 (position of shoulder), pos_1 (position of elbow), tau_0 (torque of",
+        ),
+        ("joint1/position joint2/position joint1/effort joint2/effort", "joint1/position (position of shoulder)"),
+        ("1 2 tau1 tau2", "1 (position of shoulder), 2 (position of elbow), tau1 (torque of shoulder)"),
+        ("A1 A2 M1 M2", "no position of any joint of 'arm'; it has t, A1, A2, M1, M2: name columns after the joints"),
+        ("motor1 motor2 joint1 joint2", "no position of any joint of 'arm'"),
+        ("shoulder/position elbow/position shoulder/effort elbow/effort", ""),
+    ],
+)
+def test_columns_without_names_of_joints_are_told_or_refused(
+    columns: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "arm.urdf").write_text(ARM, encoding="utf-8")
+    robot, log, out = (str(tmp_path / name) for name in ("arm.urdf", "log.csv", "arm.py"))
+    t = np.linspace(0, 2, 201)
+    table = np.column_stack([t, np.sin(t), np.cos(t), np.sin(t), np.cos(t)])
+    np.savetxt(log, table, delimiter=",", header=",".join(["t", *columns.split()]), comments="")
+    assert main(["new", robot, log, "--out", out]) == (2 if "no position" in words else 0)
+    told = capsys.readouterr().err
+    assert words in told
+    assert ("assigned by number" in told) is ("of shoulder)" in words)
+
+
 def test_what_a_log_lacks_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "arm.urdf").write_text(ARM, encoding="utf-8")
     robot, log, out = (str(tmp_path / name) for name in ("arm.urdf", "log.csv", "arm.py"))

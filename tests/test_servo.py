@@ -59,7 +59,7 @@ def motion(effort, late=0.0, seed=0, noise=1e-3):
 def arm(**hinge):
     """The arm and its joint."""
     body, axes = Body("arm", mass=M, inertia=(1e-9, 1e-9, 1e-9)), dict(x=(0, 1, 0), y=(0, 0, -1))
-    return body, Hinge("joint", GROUND.frame(**axes), body.frame(at=(0, 0, L), **axes), armature=J, **hinge)
+    return body, Hinge("joint", GROUND.frame(**axes), body.frame(at=(0, 0, L), **axes), **{"armature": J, **hinge})
 
 
 def problem(recording, servo, **hinge):
@@ -129,8 +129,8 @@ def test_a_lag_of_commands_is_found_where_a_limit_acts():
     covered(problem(motion(effort), drive, viscous=B).solve(), {"kp": 3.0, "lag": T_lag, "limit": 1.2})
 
 
-def test_an_integral_of_the_error_is_found():
-    truth = {"kp": 2.0, "ki": 5.0, "b": B}
+def with_integral():
+    """Recording of the arm under k_p = 2, k_i = 5 and k_d = 0.05."""
     held, x, angle = goal(T), np.zeros(3), [0.0]
     for u in held[:-1]:
         torque = lambda x, u=u: 2.0 * (u - x[0]) + 5.0 * x[2] - 0.05 * x[1] - B * x[1] - M * 9.81 * L * np.sin(x[0])  # noqa: E731
@@ -138,10 +138,39 @@ def test_an_integral_of_the_error_is_found():
         x = solve_ivp(rates, (0, 1 / RATE), x, rtol=1e-8, atol=1e-10).y[:, -1]
         angle.append(x[0])
     shown = np.array(angle) + 1e-3 * np.random.default_rng(0).normal(size=len(T))
+    return Recording(T, {"goal": held, "q": shown}, name="log")
+
+
+@pytest.mark.parametrize("estimator", ["auto", "hard"])
+def test_an_integral_of_the_error_is_found(estimator):
     kp, ki, b = Parameter("kp", 1.5, lower=0), Parameter("ki", 3.0, lower=0), Parameter("b", 0.03, lower=0)
-    recording = Recording(T, {"goal": held, "q": shown}, name="log")
-    solved = problem(recording, lambda j: Servo(j, "goal", kp=kp, ki=ki, kd=0.05), viscous=b).solve()
-    covered(solved, truth)
+    declared = problem(with_integral(), lambda j: Servo(j, "goal", kp=kp, ki=ki, kd=0.05), viscous=b)
+    covered(declared.solve(estimator=estimator), {"kp": 2.0, "ki": 5.0, "b": B})
+
+
+PRODUCT = "kp=kp, drive=DCDrive(torque_constant=ki, resistance=3, supply=7, back_emf=0, duty_limit=None)"
+"""A drive in which the gain and the torque constant are a product, as it has neither limit nor back-EMF."""
+
+
+@pytest.mark.parametrize(
+    ("servo", "named"), [("kp=kp, ki=ki, kd=0.05", ""), (PRODUCT, "kp +100 %, ki -100 % (not identifiable)")]
+)
+def test_what_is_not_identifiable_is_named_before_the_fit(servo, named, tmp_path, capsys):
+    log = with_integral()
+    np.savez(tmp_path / "log.npz", t=log.t, **log.signals)
+    (tmp_path / "one.py").write_text(UNSOLVED.replace("LOG", str(tmp_path / "log.npz")).replace("SERVO", servo))
+    assert main(["check", str(tmp_path / "one.py")]) == 0
+    told = capsys.readouterr().out
+    assert ("not identifiable" in told) is bool(named)
+    assert named in told
+
+
+def test_a_smoother_refuses_an_integral(tmp_path, capsys):
+    (tmp_path / "one.py").write_text(
+        UNSOLVED.replace("[Recording.from_npz('LOG')]", "[]").replace("SERVO", "kp=kp, ki=ki")
+    )
+    assert main(["watch", str(tmp_path / "one.py"), str(tmp_path / "log.csv")]) == 2
+    assert "has the hidden state 'joint integral', which a smoother cannot hold" in capsys.readouterr().err
 
 
 def test_friction_that_sticks_with_deterministic_dynamics():
@@ -222,6 +251,23 @@ def test_what_is_refused(arguments, words):
         Servo(joint, "goal", **{"kp": 1, **arguments})
 
 
+def test_deterministic_dynamics_begin_again_from_process_noise_where_they_stall():
+    """A saturated drive, from initial values that are wrong by 60 %."""
+
+    def effort(u, q, s, t):
+        return 0.5 * np.clip((7.4 * np.clip(2 * (u - q), -1, 1) - 0.5 * s) / 3, -1.5, 1.5)
+
+    truth = {"k": 0.5, "G": 2.0, "b": B, "J": J}
+    k, G, b, armature = (Parameter(name, 1.6 * value, lower=0) for name, value in truth.items())
+    drive = DCDrive(torque_constant=k, resistance=3, supply=7.4, current_limit=1.5)
+    body, joint = arm(viscous=b, armature=armature)
+    model = Model([body], [joint], [Servo(joint, "goal", kp=G, drive=drive)], gravity=gravity(9.81))
+    declared = Problem("servo", model, [motion(effort)], [HingeAngle(joint, "q")], step=1 / RATE)
+    solution = declared.solve(estimator="hard")
+    assert "process noise" in {one.stage for one in solution.stages}
+    covered(solution, truth)
+
+
 def test_a_drive_without_resistance_is_refused():
     with pytest.raises(ProblemError, match="resistance is 0"):
         DCDrive(torque_constant=1, resistance=0, supply=12)
@@ -240,6 +286,18 @@ arm, axes = Body("arm", mass=0.5, inertia=(1e-6, 1e-6, 1e-6)), dict(x=(0, 1, 0),
 joint = Hinge("joint", GROUND.frame(**axes), arm.frame(at=(0, 0, 0.1), **axes))
 model = Model([arm], [joint], [Servo(joint, "goal", kp=2)], gravity=gravity(9.81))
 problem = Problem("servo", model, [], [HingeAngle(joint, "q")], step=0.005)
+"""
+
+
+UNSOLVED = """from spookid import *
+
+axes = dict(x=(0, 1, 0), y=(0, 0, -1))
+arm = Body("arm", mass=0.5, inertia=(1e-9, 1e-9, 1e-9))
+joint = Hinge("joint", GROUND.frame(**axes), arm.frame(at=(0, 0, 0.1), **axes), armature=0.002, viscous=0.02)
+kp, ki = Parameter("kp", 1.5, lower=0), Parameter("ki", 3.0, lower=0)
+servo = Servo(joint, "goal", SERVO)
+problem = Problem("servo", Model([arm], [joint], [servo], gravity=gravity(9.81)), [Recording.from_npz('LOG')],
+                  [HingeAngle(joint, "q")], step=0.005)
 """
 
 

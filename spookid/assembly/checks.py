@@ -45,7 +45,7 @@ from spookid.stepping.base import EXTRAPOLATED
 from spookid.tables.table import number
 from spookid.transcription.transcription import Transcription
 
-_OPEN = 1e-2
+OPEN = 1e-2
 """Violation of joints, as a share of how far the bodies are apart, or in rad, that is no rounding of lengths."""
 _TRIALS = 20
 """Poses near that at rest from which a loop is closed."""
@@ -79,8 +79,8 @@ def _check_lengths(model: Model, rods: Sequence[Distance], q: ca.SX, values: Val
     shares = (ca.fabs(model.holding.tied(rod, q)) / rod.length for rod in rods)
     tracking = Tracking(model, [], values)
     rest = tracking.at(rest_positions(model, values)[None])
-    gaps = _nearest(tracking, rest, ca.vertcat(*shares), q, values, _OPEN)
-    if gaps.max() > _OPEN:
+    gaps = _nearest(tracking, rest, ca.vertcat(*shares), q, values, OPEN)
+    if gaps.max() > OPEN:
         what = f"{rods[int(np.argmax(gaps))].what} has a length that no pose gives: {_TRIALS} were tried, and it stays"
         raise ProblemError(f"{what} off by a share of {gaps.max():.2g}; correct it, or make it a Parameter")
 
@@ -105,7 +105,7 @@ def _check_closes(model: Model, q: ca.SX, values: Values) -> None:
     tracking = Tracking(model, [], values, tied=False)
     rest = tracking.at(rest_positions(model, values)[None])
     places = evaluated(positions, q, tracking.poses(rest), values).reshape(-1, 3)
-    enough = _OPEN * min(max(float(np.ptp(places, axis=0).max()), 1e-9), 1.0)
+    enough = OPEN * min(max(float(np.ptp(places, axis=0).max()), 1e-9), 1.0)
     least = _nearest(tracking, rest, ca.vertcat(*sizes), q, values, enough)
     if least.max() <= enough:
         return

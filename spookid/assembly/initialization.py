@@ -271,7 +271,8 @@ def with_integrals(model: Model, guess: Guess, acting: Acting, values: Values, s
         along = run(0.0, own[None, :-1], np.diff(own)[None] / step, commands.T).full()[0]
         turned = step * np.append(0.0, np.cumsum(along))
         moved[:, model.freedoms_of(hidden.joint).start] = turned
-        alone, i = Model([hidden.body], [hidden.joint], gravity=model.gravity), model.bodies.index(hidden.body)
+        body = hidden.joint.child.body
+        alone, i = Model([body], [hidden.joint], gravity=model.gravity), model.bodies.index(body)
         poses = place(alone, turned[:, None], values)
         states[:, 7 * i : 7 * (i + 1)] = poses
         states[:, 7 * count + 6 * i :][:, :6] = velocities(poses, step)

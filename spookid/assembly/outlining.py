@@ -23,6 +23,7 @@ from spookid.data.channels import Channel, order
 from spookid.data.sensors import JointPosition, PointPosition
 from spookid.graphs.solution import Picture
 from spookid.kernels.arrays import Array
+from spookid.kernels.precision import TINY
 from spookid.mechanics.body import Body
 from spookid.mechanics.coefficients import Coordinate
 from spookid.mechanics.constraints import Constraint, Coupling, Distance, Gear
@@ -94,7 +95,7 @@ def _solved(problem: Problem, tracking: Tracking, estimated: Array, observed: Ar
     lengths = np.linalg.norm(slopes, axis=2, keepdims=True)
     scaled = np.where(np.isfinite(slopes) & (lengths > 0), slopes / np.where(lengths > 0, lengths, 1.0), 0.0)
     spectrum = np.linalg.svd(scaled, compute_uv=False)
-    determined = spectrum[:, -1] >= DETERMINED * np.maximum(spectrum[:, 0], np.finfo(float).tiny)
+    determined = spectrum[:, -1] >= DETERMINED * np.maximum(spectrum[:, 0], TINY)
     if slopes.shape[1] < slopes.shape[2]:
         determined[:] = False
     # Joints that give way stay as far from closed as they were estimated.

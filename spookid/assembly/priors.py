@@ -16,7 +16,7 @@ import numpy as np
 from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
-from spookid.kernels.precision import EQUAL, MET
+from spookid.kernels.precision import EQUAL, MET, TINY
 from spookid.mechanics.inertia import Belief
 from spookid.mechanics.inertia_coordinates import InertiaCoordinates
 from spookid.mechanics.manifold import Manifold
@@ -101,7 +101,7 @@ def _holds(row: ca.SX, value: float, equal: bool, problem: Problem) -> bool:
     slopes = ca.Function("slopes", [ca.vertcat(*own)], [ca.jacobian(row, ca.vertcat(*own))])
     at = np.array([problem.guess[p.name] for p in own])
     terms = float(np.abs(slopes(at).full()[0]) @ np.abs(at))
-    return (abs(value) if equal else value) <= MET * max(terms, np.finfo(float).tiny)
+    return (abs(value) if equal else value) <= MET * max(terms, TINY)
 
 
 def parameter_constraints(problem: Problem, sizes: Array) -> ParameterConstraints | None:

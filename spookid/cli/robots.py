@@ -12,6 +12,7 @@ import shlex
 import time
 import webbrowser
 from argparse import Namespace
+from collections.abc import Iterator
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,7 +33,7 @@ from spookid.robots import Robot, ServoActuator, read, servos, write_isaac_lab
 from spookid.robots.actuators import declared_servos
 from spookid.robots.comparing import compare
 from spookid.robots.identified import at_values, check_same
-from spookid.robots.logs import Log, opened, recording_of
+from spookid.robots.logs import Log, Matched, joint_in, opened, recording_of
 from spookid.robots.robot import problem_of, section
 from spookid.robots.scaffold import scaffold
 from spookid.robots.writing import write
@@ -60,9 +61,26 @@ def new(arguments: Namespace, interruption: Interruption) -> Exit:
     driven = f", {len(matched.efforts)} of them with a {matched.effort}" if log and matched.efforts else ""
     driven += f", {len(matched.commands)} of them with commands of a servo" if log and matched.commands else ""
     terminal.say(f"Problem file {out} has {len(robot.bodies)} bodies, {len(robot.joints)} joints, {what}{driven}")
-    for notice in [*made.notices, *_complaints(made.held, dict(matched.unused))]:
+    for notice in [
+        *_assumed(robot, matched if log else None),
+        *made.notices,
+        *_complaints(made.held, dict(matched.unused)),
+    ]:
         terminal.complain(notice)
     return Exit.DONE
+
+
+def _assumed(robot: Robot, matched: Matched | None) -> Iterator[str]:
+    """What is told of columns without the name of a joint or actuator."""
+    labels, described = list(robot.freedoms), robot.description
+    if matched is None or len(labels) == 1:
+        return
+    names = {one.name for kind in (described.actuators, described.servos) for one in kind}
+    kinds = {"position": matched.positions, matched.effort: matched.efforts, "command": matched.commands}
+    pairs = [(kind, name, column) for kind, own in kinds.items() for name, column in own.items() if column not in names]
+    found = [f"{column} ({kind} of {name})" for kind, name, column in pairs if not joint_in(column, labels)]
+    if found:
+        yield f"assigned by number: {', '.join(found)}; if this is wrong, name the columns after the joints"
 
 
 def _log(arguments: Namespace) -> Log | None:

@@ -23,6 +23,7 @@ from spookid.data.sampling import Grid
 from spookid.data.state import State
 from spookid.errors import ProblemError, declared_at, evaluating, shown
 from spookid.kernels.arrays import Array
+from spookid.kernels.precision import HALF_DIGITS
 from spookid.mechanics.constraints import Constraint, Positions
 from spookid.mechanics.model import Model
 from spookid.parameter import expression, parameters_in, rows_of, symbolic
@@ -255,7 +256,7 @@ class Nonholonomic(_Written):
         parameters = parameters_in([still], "the rows", ignore=[state.q])
         at_rest = ca.Function("rest", [state.q, ca.vertcat(*parameters)], [still])
         found = at_rest(np.linspace(0.1, 0.9, state.q.numel()), ca.DM([p.guess for p in parameters]))
-        if np.any(np.abs(found.full()) > np.sqrt(np.finfo(float).eps)):
+        if np.any(np.abs(found.full()) > HALF_DIGITS):
             raise ProblemError(f"{self.what} has a row that is not zero at rest; give what it is there as speed=")
         if not isinstance(self.speed, str) and self.speed.numel() != 1:
             symbolic(self.speed, f"{self.what}: speed", (rows.numel(),))

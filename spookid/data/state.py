@@ -10,6 +10,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.errors import ProblemError
+from spookid.kernels.precision import HALF_DIGITS
 from spookid.mechanics import rotations
 from spookid.mechanics.body import Body, Frame
 from spookid.mechanics.constraints import common_measure
@@ -41,10 +42,9 @@ def period_of(predicted: Callable[[State], ca.SX], model: Model, what: str) -> f
             sides[:, i] = -period / 2, period / 2
             low, high = (float(function(side, at[1])) for side in sides)
             row[k] = high - low
-    rounding = float(np.sqrt(np.finfo(float).eps))
-    if not np.allclose(jumps, jumps[0], rtol=rounding, atol=rounding):
+    if not np.allclose(jumps, jumps[0], rtol=HALF_DIGITS, atol=HALF_DIGITS):
         return None
-    sizes = np.abs(jumps[0][np.abs(jumps[0]) > rounding]).tolist()
+    sizes = np.abs(jumps[0][np.abs(jumps[0]) > HALF_DIGITS]).tolist()
     return common_measure(sizes) if sizes else None
 
 

@@ -26,7 +26,8 @@ from spookid.assembly.assembly import Assembly
 from spookid.assembly.problem import Problem
 from spookid.assembly.trajectories import along, noise_of_impulses
 from spookid.estimation.suspects import is_robust
-from spookid.kernels.arrays import ROUNDING, Array, contiguous
+from spookid.kernels.arrays import Array, contiguous
+from spookid.kernels.precision import HALF_DIGITS
 from spookid.mechanics.joint_coordinates import JointCoordinates, Projection, disturbance_units
 from spookid.mechanics.model import Model
 from spookid.parameter import stacked
@@ -89,7 +90,7 @@ def _outweighed(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) 
         place = joints.names.index(label)
         size = rms(disturbed[:, place])
         if size > (force := rms(acting[:, place])):
-            found.append(_Outweighed(label, size, force, bool(np.any(driving[:, place] > ROUNDING * size))))
+            found.append(_Outweighed(label, size, force, bool(np.any(driving[:, place] > HALF_DIGITS * size))))
     return found
 
 
@@ -231,7 +232,7 @@ def followed_findings(noise: Sequence[Noise], motion: Sequence[Trajectory]) -> l
     for column, name in ((signals.index(name), name) for name in unseen if name in signals):
         shown = np.concatenate([trajectory.observed[:, column] for trajectory in motion])
         shown = shown[np.isfinite(shown)]
-        if shown.size and rms_of_samples(motion, column) <= ROUNDING * np.std(shown):
+        if shown.size and rms_of_samples(motion, column) <= HALF_DIGITS * np.std(shown):
             found.append(name)
     efforts = [name for name in unseen if name not in signals]
     told = []
@@ -282,7 +283,7 @@ def _of(
     labels, units = _labels(model), _units(model)
     whole = np.eye(len(random))[None] if basis is None else basis
     disturbed = np.abs(whole[:, :, random]).max(axis=(0, 2), initial=0.0)
-    kept = np.flatnonzero(disturbed > ROUNDING)  # what is measured is disturbed only through loops
+    kept = np.flatnonzero(disturbed > HALF_DIGITS)  # what is measured is disturbed only through loops
     whole, value = whole[:, kept], _disturbing(assembly, trajectory, basis)[:, kept]
     error = np.full(value.shape, np.nan)
     if condensed is not None:

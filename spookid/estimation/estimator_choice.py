@@ -90,7 +90,7 @@ def choose_estimator(work: Work, first: Fit) -> Fit:
     choice = first.clock.time(partial(_chosen, first, second, added))
     if not choice.is_hard:
         return chosen(choice, first.with_(times=second.result.times, clocks=second.result.clocks))
-    work.problem = hard
+    work.problem, work.finer = hard, None
     work.remarks.append(partial(_with_process_noise, first, added))
     return chosen(choice, second)
 

@@ -36,8 +36,9 @@ from spookid.data.sampling import Grid, finite_samples, grid
 from spookid.errors import ProblemError
 from spookid.estimation.grouping import unknown
 from spookid.estimation.motions import Given, Motion, directions, measured
-from spookid.kernels.arrays import ROUNDING, Array, contiguous
+from spookid.kernels.arrays import Array, contiguous
 from spookid.kernels.kernel import Kernel
+from spookid.kernels.precision import HALF_DIGITS
 from spookid.kernels.scipy_parts import special
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.regressor import Regressor
@@ -325,11 +326,11 @@ def _weighted(efforts: Efforts, weighings: int = 3) -> Callable[[Array], Array]:
         matrix = (slopes / weights[:, None]).reshape(len(slopes) * len(weights), slopes.shape[2])
         sizes = np.linalg.norm(matrix, axis=0)
         directions, shares, _ = np.linalg.svd(matrix / np.where(sizes > 0, sizes, 1.0), full_matrices=False)
-        basis = directions[:, shares > ROUNDING * np.max(shares, initial=0.0)]
+        basis = directions[:, shares > HALF_DIGITS * np.max(shares, initial=0.0)]
         rows = (values / weights).reshape(len(values), -1)
         return np.asarray(rows - (rows @ basis) @ basis.T).reshape(values.shape)
 
     given = balance.left(efforts, at)[None]
     for _ in range(weighings):
-        weights = np.maximum(weights * np.sqrt(np.mean(without(given)[0] ** 2, axis=0)), ROUNDING * parts)
+        weights = np.maximum(weights * np.sqrt(np.mean(without(given)[0] ** 2, axis=0)), HALF_DIGITS * parts)
     return without

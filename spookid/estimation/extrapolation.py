@@ -74,7 +74,7 @@ def _both(work: Work, first: Fit) -> tuple[Fit, Fit]:
         with last.stage(COARSER):
             start = Start(first.told(), noise=beside.noise, sharpness=sharp, held=pinned(fine))
             return fine, last.run(problem, start)
-    begun = first.result if work.finer is None or problem.is_hard else work.finer
+    begun = work.finer or first.result
     with beside.stage(FINER):
         fine = beside.run(beside.problem, Start(begun, hold=work.hold))
         if fine.result.status in (Status.STALLED, Status.DIVERGED) and begun is work.finer:

@@ -37,6 +37,8 @@ from spookid.stepping.impulses import Settings
 from spookid.stepping.simulation import NewtonStepper, StepFailedError, march
 from spookid.tables.table import number
 
+GAP = 5.0
+"""Sample intervals without a sample that are a gap, if motion or cutoff are no slower, too."""
 Span = tuple[float, float]
 
 
@@ -80,17 +82,15 @@ def _long_gaps(problem: Problem) -> dict[int, list[Span]]:
     return found
 
 
-def _gaps(
-    problem: Problem, recording: Recording, signal: str, period: float | None, spacings: float = 5.0
-) -> list[Span]:
-    """Times without a sample that are so many spacings long, and a quarter of the motion's typical period: samples
+def _gaps(problem: Problem, recording: Recording, signal: str, period: float | None) -> list[Span]:
+    """Times without a sample that are several spacings long, and a quarter of the motion's typical period: samples
     around a shorter one show the way."""
     known = recording.t[np.isfinite(recording.signal(signal))]
     if len(known) < SHORTEST:
         return []
     edges = np.concatenate([recording.t[:1], known, recording.t[-1:]])
     apart, usual = np.diff(edges), float(np.median(np.diff(known)))
-    longest = max(spacings * usual, SHORTEST * problem.step / 2)
+    longest = max(GAP * usual, SHORTEST * problem.step / 2)
     if not np.any(apart > longest):
         return []
     steps = grid(recording, problem.step)

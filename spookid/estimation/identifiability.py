@@ -12,7 +12,8 @@ import numpy as np
 from spookid.assembly.assembly import Assembly
 from spookid.assembly.priors import priors
 from spookid.assembly.problem import Problem
-from spookid.kernels.arrays import ROUNDING, Array
+from spookid.kernels.arrays import Array
+from spookid.kernels.precision import HALF_DIGITS
 from spookid.mechanics import rotations
 from spookid.mechanics.body import Body
 from spookid.mechanics.inertia import at_guess
@@ -30,6 +31,7 @@ from spookid.statistics.covariance import Analysis, ResidualStatistics, analyse,
 from spookid.statistics.marginal import NoiseSize
 from spookid.statistics.sensitivities import (
     AT_BOUND,
+    CORRELATED,
     LEADS,
     ROBUST,
     Sensitivities,
@@ -90,7 +92,7 @@ def _axes(model: Model, body: Body) -> int:
     places = rng.uniform(-1, 1, (8, len(model.freedoms)))
     first, *others = (at_guess(ca.substitute(turn, x, ca.DM(place))) for place in places)
     apart = [first.T @ other - other.T @ first for other in others]  # along its axis
-    return int(np.linalg.matrix_rank([(A[2, 1], A[0, 2], A[1, 0]) for A in apart], tol=ROUNDING))
+    return int(np.linalg.matrix_rank([(A[2, 1], A[0, 2], A[1, 0]) for A in apart], tol=HALF_DIGITS))
 
 
 OBSERVATION = "observation of "
@@ -330,14 +332,14 @@ def contradictions(
     return found
 
 
-def trade_offs(problem: Problem, known: Sensitivities, correlation: float = 0.9) -> list[Finding]:
+def trade_offs(problem: Problem, known: Sensitivities) -> list[Finding]:
     """Findings on delays that correlate strongly with another parameter: a delayed torque acts like damping."""
     found, names = [], list(known.names)
     for place, name in enumerate(names):
         row = np.nan_to_num(known.correlation[place])
         row[place] = 0.0
         other = int(np.argmax(np.abs(row)))
-        if name in problem.delays and abs(row[other]) > correlation:
+        if name in problem.delays and abs(row[other]) > CORRELATED:
             effect = (
                 f"Delay {name} and parameter {names[other]} are correlated ({row[other]:+.2f}): the data barely "
                 f"distinguish a larger delay from a {'smaller' if row[other] > 0 else 'larger'} {names[other]}."

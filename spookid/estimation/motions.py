@@ -9,8 +9,9 @@ import numpy as np
 
 from spookid.assembly.initialization import Guess
 from spookid.errors import ProblemError
-from spookid.kernels.arrays import ROUNDING, Array, contiguous
+from spookid.kernels.arrays import Array, contiguous
 from spookid.kernels.kernel import Kernel
+from spookid.kernels.precision import HALF_DIGITS, NEWTON
 from spookid.mechanics.kinematics import Values
 from spookid.mechanics.manifold import Manifold
 from spookid.mechanics.regressor import Balance, Regressor
@@ -132,19 +133,17 @@ class _Ties:
         for own, holds in zip(self._of_contacts, given.holding.T, strict=True):
             acts[:, own] = holds[:, None]
         _, sizes, directions = np.linalg.svd(acts[:, :, None] * J)
-        ranks = np.sum(sizes > ROUNDING * sizes[:, :1], axis=1)
+        ranks = np.sum(sizes > HALF_DIGITS * sizes[:, :1], axis=1)
         return [one[rank:].T for one, rank in zip(directions, ranks, strict=True)]
 
-    def closed(
-        self, x: Array, s: Array, a: Array, holding: Array, corrections: int = 100
-    ) -> tuple[Array, Array, Array] | None:
+    def closed(self, x: Array, s: Array, a: Array, holding: Array) -> tuple[Array, Array, Array] | None:
         """State near a given one that satisfies the constraints; None if none is found."""
         if not self._rows:
             return x, s, a
-        for _ in range(corrections):
+        for _ in range(NEWTON):
             gap, J, _ = self._at(x, s, holding)
             x = self._moved(x, -_least(J[: len(gap)], gap)).full()[:, 0]
-            if np.max(np.abs(gap), initial=0.0) < ROUNDING:  # and less by its square after this step
+            if np.max(np.abs(gap), initial=0.0) < HALF_DIGITS:  # and less by its square after this step
                 _, J, _ = self._at(x, s, holding)
                 s = s - _least(J, J @ s)
                 drift = self._at(x, s, holding)[2]
@@ -161,7 +160,7 @@ class _Ties:
 
 
 def _least(J: Array, rows: Array) -> Array:
-    return np.asarray(np.linalg.lstsq(J, rows, rcond=ROUNDING)[0])
+    return np.asarray(np.linalg.lstsq(J, rows, rcond=HALF_DIGITS)[0])
 
 
 def _point(space: Manifold, rng: np.random.Generator) -> Array:

@@ -19,7 +19,8 @@ from spookid.assembly.outlining import UNITS
 from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.estimation.grouping import base_parameters
-from spookid.kernels.arrays import ROUNDING, Array
+from spookid.kernels.arrays import Array
+from spookid.kernels.precision import HALF_DIGITS
 from spookid.mechanics.body import Body
 from spookid.mechanics.holding import Freedom
 from spookid.mechanics.motor import Motor
@@ -231,7 +232,7 @@ def _violation(body: Body, values: Mapping[str, float]) -> tuple[float, Array, A
     moments, axes = np.linalg.eigh(inertia)
     signs = np.array([-1.0, 0.0, 0.0] if moments[0] <= 0 else [-1.0, -1.0, 1.0])
     size = float(signs @ moments)
-    return (size, (axes * signs) @ axes.T, moments) if size > ROUNDING * moments[2] else None
+    return (size, (axes * signs) @ axes.T, moments) if size > HALF_DIGITS * moments[2] else None
 
 
 def _energy(motion: Sequence[Trajectory], most: int = 2000) -> Array:

@@ -19,6 +19,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.problem import Problem
+from spookid.data.channels import order
 from spookid.data.recording import Recording
 from spookid.data.sampling import finite_samples
 from spookid.errors import ProblemError
@@ -66,7 +67,7 @@ def questions(problem: Problem) -> tuple[Finding, ...]:
         return tuple(found)
     balance = None if model.contacts or model.holding.contacts else Balance(problem)
     for recording in problem.sample:
-        asked = [*_counts(problem, recording)] or [*_clock(problem, recording, balance)]
+        asked = [*_counts(problem, recording), *_jumps(problem, recording)] or [*_clock(problem, recording, balance)]
         if not asked and balance is not None:
             asked = [*_efforts(problem, recording, balance)]
         found += asked
@@ -168,6 +169,27 @@ def _counts(problem: Problem, recording: Recording, least_values: int = 10) -> I
             advice = f"Convert the signal to {unit}, or set scale= of the sensor to the reading per {unit}."
             unit = "deg" if unit == "rad" else "mm"
             evidence = {"least": least, "most": most, "signals": [channel.signal], "unit": unit}
+            yield _question("unit", [channel.signal, recording.name], evidence, effect, advice)
+
+
+def _jumps(problem: Problem, recording: Recording, times: float = 5.0, least: int = 20) -> Iterator[Finding]:
+    """Positions that jump once, by so many times any other change to a next sample: those of a mechanism do not."""
+    for channel in (one for one in problem.channels if order(one, problem.model) == 0):
+        t, values = finite_samples(recording, channel.signal)
+        if len(t) < least:
+            continue
+        shown = values if channel.period is None else np.unwrap(values, period=channel.period)
+        changes, apart = np.diff(shown), np.diff(t)
+        changes[apart > 2 * np.median(apart)] = 0.0  # a gap
+        k = int(np.argmax(np.abs(changes)))
+        if abs(changes[k]) > times * np.max(np.abs(np.delete(changes, k))) > 0:
+            jump, when = float(changes[k]), float(t[k + 1])
+            effect = (
+                f"{channel.signal!r} of recording {recording.name!r} jumps by {number(jump)} {channel.unit} at "
+                f"{number(when)} s. Was its counter reset?"
+            )
+            advice = "Subtract the jump, or give the parts before and after it as separate recordings."
+            evidence = {"jump": jump, "time": when, "signals": [channel.signal], "unit": channel.unit}
             yield _question("unit", [channel.signal, recording.name], evidence, effect, advice)
 
 

@@ -26,8 +26,9 @@ from spookid.estimation.physical import base_quantities, joint_quantities, negat
 from spookid.estimation.plan import STAGES, Plan, through
 from spookid.estimation.plan import answered as ended
 from spookid.estimation.questions import asking
-from spookid.estimation.suspects import unsaturated
+from spookid.estimation.suspects import is_still, unsaturated
 from spookid.estimation.work import Solver, Work, holds_pairs
+from spookid.parameter import parameters_in
 from spookid.results.findings import Finding, ranked
 from spookid.results.lazy import Clock, Lazy
 from spookid.results.result import Solution
@@ -90,6 +91,7 @@ def begun(
     _check_clock(problem)
     solver = _solver(problem, backend, options)
     _check_law(problem, solver)
+    _check_moves(problem)
     if continuation.is_staged(problem, solver):
         check_stepper(problem)
     check_components(problem, continuation.is_staged(problem, solver))
@@ -173,6 +175,22 @@ def _check_law(problem: Problem, solver: Solver) -> None:
         raise ProblemError(
             f"{problem.place}: friction {problem.friction!r} is not for backend {name!r}; use friction {law!r} or "
             f"backend {other!r}"
+        )
+
+
+def _check_moves(problem: Problem) -> None:
+    """Refuse to estimate what dry friction hides, which holds every joint at rest whatever the parameters are."""
+    model, joints = problem.model, problem.model.freedoms
+    of_model = {p.order for p in parameters_in(model.expressions(), "the model")}
+    sought = [p.name for p in problem.free if p.prior is None and p.order in of_model]
+    held = all(one.rubs for one in joints) and not any(body.free for body in model.bodies)
+    if not (held and joints and sought and problem.channels) or problem.residuals or model.contacts:
+        return
+    shown = ((recording.signal(c.signal), c.period) for recording in problem.recordings for c in problem.channels)
+    if all(is_still(*one) for one in shown):
+        raise ProblemError(
+            f"{problem.place}: no sensor shows a motion beyond its noise, and dry friction holds every joint at rest "
+            f"whatever {', '.join(sought)} may be; record a motion"
         )
 
 

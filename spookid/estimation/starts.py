@@ -86,7 +86,7 @@ def with_impacts_at_rest(work: Work, found: Fit, still: float = 0.01) -> Fit:
 
 
 def with_noise_first(work: Work, first: Fit) -> Fit:
-    """Fit; if its deterministic dynamics did not converge, a fit with them that starts from one with process noise, which
+    """Fit, or if deterministic dynamics did not converge, another that starts from a fit with process noise. Noise
     bridges what wrong initial values leave unexplained."""
     if not work.problem.is_hard or first.outcome.status not in (Status.DIVERGED, Status.STALLED):
         return first

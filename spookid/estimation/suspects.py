@@ -28,7 +28,9 @@ from spookid.assembly.problem import Problem
 from spookid.data.channels import Channel, Sensor, order
 from spookid.data.losses import robust
 from spookid.data.recording import Recording
-from spookid.kernels.arrays import ROUNDING, Array, Integers, Mask
+from spookid.kernels.arrays import Array, Integers, Mask
+from spookid.kernels.precision import HALF_DIGITS
+from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
 from spookid.results.findings import Finding
 from spookid.statistics.marginal import roughness
@@ -84,7 +86,7 @@ def standing_out(t: Array, values: Array, period: float | None) -> Mask:
     away = np.abs(around[2] - median)
     for end in (slice(0, 4), slice(None, -5, -1)):
         away[end][:2] = _off_at_end(known[end], t[finite][end])
-    moving = away[away > ROUNDING * np.ptp(known)]
+    moving = away[away > HALF_DIGITS * np.ptp(known)]
     # Of an encoder that barely moves most samples are on the lines.
     typical = max(float(np.median(away)), float(np.min(moving)) if len(moving) else np.inf)
     far = away > _FAR * typical
@@ -173,6 +175,19 @@ def _fastest(changes: Array) -> float:
     """What nine in ten of those that are none stay below."""
     moving = np.abs(changes[changes != 0])
     return float(np.quantile(moving, 0.9)) if len(moving) else np.inf
+
+
+def is_still(values: Array, period: float | None, lags: int = 20, least: float = 1e-3) -> bool:
+    """True if samples are constant but for white noise, by their autocorrelations at so many lags (Ljung and Box,
+    Biometrika 65, 1978); ``least``: probability of such ones below which they are not."""
+    known = values[np.isfinite(values)] if period is None else np.unwrap(values[np.isfinite(values)], period=period)
+    apart, n = known - np.mean(known), len(known)
+    total = float(apart @ apart)
+    if total <= n * (HALF_DIGITS * np.max(np.abs(known), initial=0.0)) ** 2:
+        return True
+    shares = [float(apart[lag:] @ apart[:-lag]) / total for lag in range(1, lags + 1) if lag < n / 4]
+    scattered = n * (n + 2) * sum(share**2 / (n - lag) for lag, share in enumerate(shares, 1))
+    return len(shares) == lags and bool(special.chdtrc(lags, scattered) > least)
 
 
 # --- problems without them ---
@@ -338,7 +353,7 @@ def _step(sides: Sequence[_Side]) -> float:
     """The smallest distance between values of samples that is more than rounding."""
     shown = np.unique(np.concatenate([[0.0], *(side.below for side in sides)]))
     apart = np.diff(shown)
-    return float(np.min(apart[apart > ROUNDING * np.ptp(shown)]))
+    return float(np.min(apart[apart > HALF_DIGITS * np.ptp(shown)]))
 
 
 def saturated_samples(problem: Problem, recording: Recording) -> Mapping[str, Mask]:

@@ -16,11 +16,12 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.assembly import Assembly
+from spookid.assembly.checks import OPEN
 from spookid.assembly.priors import constraint_rows
 from spookid.assembly.trajectories import along
 from spookid.estimation.identifiability import Identifiability
-from spookid.kernels.arrays import ROUNDING, Array, contiguous
-from spookid.kernels.precision import MET
+from spookid.kernels.arrays import Array, contiguous
+from spookid.kernels.precision import HALF_DIGITS, MET
 from spookid.results.findings import Finding
 from spookid.results.trajectory import Trajectory
 from spookid.results.values import ConstraintTension
@@ -74,7 +75,7 @@ def _freed(
     and why there is none."""
     if known.statistics is None or not np.all(np.isfinite(known.statistics.scatter)):
         return np.nan, np.nan, "the data do not determine the states, or leave no freedom"
-    if np.linalg.norm(free.basis(sizes).T @ (sizes * slope)) <= ROUNDING * np.linalg.norm(sizes * slope):
+    if np.linalg.norm(free.basis(sizes).T @ (sizes * slope)) <= HALF_DIGITS * np.linalg.norm(sizes * slope):
         return np.nan, np.nan, "others imply it"
     half = inverse_root(known.statistics.information, free)
     along = half.T @ slope
@@ -142,7 +143,7 @@ def _largest(assembly: Assembly, costs: Sequence[dict[str, float]], large: float
         yield f"{most.format('the cost')}: look at its residuals in `spookid report`, and whether its sigma is right"
 
 
-def _open_joint(assembly: Assembly, point: Point, motion: Sequence[Trajectory], gives: float = 1e-2) -> Iterator[str]:
+def _open_joint(assembly: Assembly, point: Point, motion: Sequence[Trajectory]) -> Iterator[str]:
     """The joint with the largest gap, if it is more than joints give: a share of how far the bodies move, or rad."""
     model = assembly.problem.model
     if not model.joints:
@@ -157,7 +158,7 @@ def _open_joint(assembly: Assembly, point: Point, motion: Sequence[Trajectory], 
     widest = max(range(len(gaps)), key=lambda c: float(np.max(gaps[c], initial=0.0)))
     k, j = divmod(int(np.argmax(gaps[widest])), len(model.joints))
     reach = max(float(np.ptp(t.q[:, :, :3], axis=(0, 1)).max()) for t in motion)
-    if (gap := float(gaps[widest][k, j])) > gives * min(reach, 1.0):
+    if (gap := float(gaps[widest][k, j])) > OPEN * min(reach, 1.0):
         joint, trajectory = model.joints[j], motion[widest]
         yield (
             f"{joint.kind} {joint.name!r} stays {gap:.2g} m or rad open at t = {trajectory.t[k]:.4g} s of "

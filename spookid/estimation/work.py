@@ -50,7 +50,7 @@ class Work:
     found: Solution | None = None
     """Where the next fit begins; None: at the initial values."""
     finer: Solution | None = None
-    """Where a fit with half the step and process noise begins; None: where the fit with the whole step has ended."""
+    """Where a fit with half the step begins; None: where the fit with the whole step has ended."""
     noise: Solution | None = None
     """Fits with sticking friction, contacts or IPOPT keep the noise of this solution; None: they estimate it."""
     touching: tuple[Array | None, ...] = ()

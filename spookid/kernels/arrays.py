@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Integers = NDArray[np.int64]
-ROUNDING = float(np.sqrt(np.finfo(np.float64).eps))
-"""Share of a number up to which it is rounding, where differences of digits decide."""
 
 _Byte = ctypes.c_char
 

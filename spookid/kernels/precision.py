@@ -6,8 +6,13 @@ where they are used.
 
 from __future__ import annotations
 
+import math
 import sys
 
+TINY = sys.float_info.min
+"""What is divided by where a size may be zero."""
+HALF_DIGITS = math.sqrt(sys.float_info.epsilon)
+"""Share of a number up to which it is rounding, where differences cost half of the digits."""
 EPSILON = 8 * sys.float_info.epsilon
 """Share of its terms up to which a short sum is rounded."""
 ROUNDING = 1e-12

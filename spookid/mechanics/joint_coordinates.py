@@ -15,6 +15,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.kernels.arrays import Array
+from spookid.kernels.precision import HALF_DIGITS
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.mechanics.coefficients import acts
@@ -340,9 +341,7 @@ class Projection:
         _, sizes, bases = np.linalg.svd(
             np.linalg.solve(L, J.transpose(0, 2, 1)).transpose(0, 2, 1), full_matrices=False
         )
-        bases = (
-            bases * (sizes > np.sqrt(np.finfo(float).eps) * sizes.max(axis=1, keepdims=True, initial=0.0))[:, :, None]
-        )
+        bases = bases * (sizes > HALF_DIGITS * sizes.max(axis=1, keepdims=True, initial=0.0))[:, :, None]
         along = np.linalg.solve(L, np.broadcast_to(np.eye(n), L.shape))
         projector = L @ (along - bases.transpose(0, 2, 1) @ (bases @ along))
         return np.asarray(

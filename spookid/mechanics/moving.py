@@ -15,6 +15,7 @@ import numpy as np
 
 from spookid.errors import ProblemError, evaluating
 from spookid.kernels.arrays import Array
+from spookid.kernels.precision import HALF_DIGITS
 from spookid.mechanics import rotations
 from spookid.mechanics.body import GROUND, Body, Frame
 from spookid.parameter import parameters_in, stacked, substitute
@@ -175,10 +176,6 @@ def inserted(expression: ca.SX, symbols: Sequence[MovingFrame], frames: Sequence
     return ca.substitute([expression], old, new)[0]
 
 
-_THERE = Body("there", mass=1, inertia=(1, 1, 1))  # of frame b, whatever body the joint holds
-_APART = np.sqrt(np.finfo(float).eps)  # largest violation, and difference of positions, that is rounding
-
-
 def check_joint(joint: Joint, what: str) -> None:
     """Raise ProblemError for a joint whose methods fail, return wrong sizes, or contradict each other."""
     there, still = _there(joint), ca.SX(3, 1)
@@ -187,24 +184,25 @@ def check_joint(joint: Joint, what: str) -> None:
         parts = [_number(part) for part in found] if isinstance(found, (tuple, list)) else []
     if [part.size for part in parts] != [3, 4]:
         raise ProblemError(f"{what}: transform must return a pair, an origin (3,) and a unit quaternion (4,)")
-    if abs((length := float(np.linalg.norm(parts[1]))) - 1) > _APART:
+    if abs((length := float(np.linalg.norm(parts[1]))) - 1) > HALF_DIGITS:
         raise ProblemError(f"{what}: transform returns a quaternion of length {length:.3g}; its length must be 1")
     origin, turn = (ca.SX(ca.DM(part)) for part in parts)
-    b = MovingFrame(Frame(_THERE, still, ca.SX.eye(3)), origin, turn, still, still)
+    body = Body("there", mass=1, inertia=(1, 1, 1))  # whatever the joint holds
+    b = MovingFrame(Frame(body, still, ca.SX.eye(3)), origin, turn, still, still)
     a = MovingFrame.grounded(Frame(GROUND, still, ca.SX.eye(3)))
     with evaluating(what):
         violation, position = (_number(part) for part in (joint.violation(a, b), joint.position(a, b)))
     for name, found, wanted in (("violation", violation, joint.rows), ("position", position, joint.manifold.ambient)):
         if found.size != wanted:
             raise ProblemError(f"{what}: {name} has {found.size} values; it needs {wanted}")
-    if np.max(np.abs(violation), initial=0.0) > _APART:
+    if np.max(np.abs(violation), initial=0.0) > HALF_DIGITS:
         raise ProblemError(
             f"{what}: where its transform leads, its violation is {np.max(np.abs(violation)):.3g}, not 0"
             "; correct what the joint's transform or its violation returns"
         )
     # A quaternion and its negative are one rotation.
     signs = (1.0, -1.0) if any(kind == "rotation" for kind, _ in joint.manifold.parts) else (1.0,)
-    if min(np.max(np.abs(position - sign * there), initial=0.0) for sign in signs) > _APART:
+    if min(np.max(np.abs(position - sign * there), initial=0.0) for sign in signs) > HALF_DIGITS:
         raise ProblemError(
             f"{what}: its transform of the position {there} leads to the position {position}"
             "; correct what the joint's transform or its displacement returns"
@@ -212,12 +210,12 @@ def check_joint(joint: Joint, what: str) -> None:
     with evaluating(what):
         seen = _seen(joint, a, b)
     left, sizes, _ = np.linalg.svd(seen)
-    if sizes[-1] > _APART:
+    if sizes[-1] > HALF_DIGITS:
         return
     rows = (f"row {name!r}" for name in (*joint.linear, *joint.angular))
     names = [*rows, *(f"coordinate {coordinate.name!r}" for coordinate in joint.coordinates)]
-    weights = np.abs(left[:, sizes <= _APART][:, 0])
-    same = [name for name, weight in zip(names, weights, strict=True) if weight > np.sqrt(_APART)]
+    weights = np.abs(left[:, sizes <= HALF_DIGITS][:, 0])
+    same = [name for name, weight in zip(names, weights, strict=True) if weight > np.sqrt(HALF_DIGITS)]
     changed = "changes with no motion" if len(same) == 1 else "change with the same motions"
     raise ProblemError(
         f"{what}: {' and '.join(same)} {changed}; rows and coordinates must be of six motions that differ"
@@ -249,4 +247,4 @@ def _seen(joint: Joint, a: MovingFrame, b: MovingFrame) -> Array:
     found = ca.densify(inserted(joint.slopes(a, moving, moving), [moving], [b]))
     rows = _number(found).reshape(found.shape, order="F")
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > _APART))
+    return np.asarray(np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > HALF_DIGITS))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from spookid.errors import ProblemError, shown
 from spookid.kernels.arrays import Array
-from spookid.kernels.precision import DEPENDENT, HALVINGS, NEWTON, ROUNDING
+from spookid.kernels.precision import DEPENDENT, HALVINGS, NEWTON, ROUNDING, TINY
 from spookid.mechanics.system import System, parameter_values, vector
 from spookid.parameter import Parameter, parameters_in, stacked
 
@@ -215,7 +215,7 @@ class Closing:
         for rows, columns in self._groups(held):
             if not set(columns) <= set(self.angles):
                 block = slope[np.ix_(rows, columns)] * self._units[columns]
-                block /= np.maximum(np.linalg.norm(block, axis=1, keepdims=True), np.finfo(float).tiny)
+                block /= np.maximum(np.linalg.norm(block, axis=1, keepdims=True), TINY)
                 determinant = np.linalg.det(block)
                 signs.append(0 if abs(determinant) < DEPENDENT else int(np.sign(determinant)))
         return tuple(signs)

@@ -22,7 +22,7 @@ from spookid.results.wording import (
     verdict,
 )
 from spookid.solvers.status import Status
-from spookid.statistics.sensitivities import IMPULSES, Sensitivities, left_open, settled_parameters
+from spookid.statistics.sensitivities import CORRELATED, IMPULSES, Sensitivities, left_open, settled_parameters
 from spookid.statistics.weak_directions import UNSEEN, WeakDirection
 from spookid.tables.table import (
     COLUMNS,
@@ -45,8 +45,6 @@ _NOTHING = "There is nothing to do."
 """Advice of notes that is not shown."""
 _MOST = 3
 """Warnings and directions in full on a page that is not verbose."""
-CORRELATED = 0.9
-"""Correlations above this are listed."""
 LEGEND = "0.12(3) is 0.12 with a standard error of 0.03; * mostly from the prior."
 
 

@@ -24,7 +24,7 @@ from spookid.data.logs.columns import (
     to_si,
     whole,
 )
-from spookid.data.logs.lines import REMAINDERS, TIMES, names_of, time_in, tokens
+from spookid.data.logs.lines import REMAINDERS, TIMES, names_of, number_in, time_in, tokens
 from spookid.data.logs.tables import read_npz
 from spookid.data.logs.text import decoded
 from spookid.data.reading import Readable, method_for
@@ -284,8 +284,7 @@ class Matched:
         efforts, commands = found.get(effort, {}), found.get("command", {})
         others |= {column: "a command" for label, column in commands.items() if label in efforts}
         commands = {label: column for label, column in commands.items() if label not in efforts}
-        known = {**unused, **others}
-        return cls(time, found.get("position", {}), efforts, effort if efforts else "", known, commands)
+        return cls(time, found.get("position", {}), efforts, effort if efforts else "", {**unused, **others}, commands)
 
     @property
     def signals(self) -> list[str]:
@@ -312,18 +311,13 @@ def match(
     time: str | None = None,
 ) -> Matched:
     """Assign columns of a log to coordinates, by the name of a joint, with or without ``joint``; or else by the number
-    at the end of the column name, which counts joints from 0 if a column has number 0."""
-    if time is None:
-        time = time_in(columns)
-        time = time if time in columns else columns[0]
+    at the end of the column name, or the only one, which counts joints from 0 if a column has number 0."""
+    time = time or next((column for column in columns if column == time_in(columns)), columns[0])
+    others, doubtful = [column for column in columns if column != time and not _nameless(column)], set[str]()
+    unused = {"a column without a name": "not known"} if any(map(_nameless, {*columns} - {time})) else {}
     found: dict[str, dict[str, str]] = {}
-    unused: dict[str, str] = {}
-    others = [column for column in columns if column != time]
-    first = 0 if any(tokens(column)[-1:] == ["0"] for column in others) else 1
+    first = 0 if any(number_in(tokens(column)) == "0" for column in others) else 1
     for column in others:
-        if _nameless(column):
-            unused["a column without a name"] = "not known"
-            continue
         if column in actuators and column not in labels:
             kind, label = "control", actuators[column]
         elif column in servos and column not in labels:
@@ -334,7 +328,17 @@ def match(
             found.setdefault(kind, {})[label] = column
         else:
             unused[column] = f"a {kind}" if kind else "not known"
+            both = [column, found.get(kind, {}).get(label, column)]
+            if kind == "position" and not any(joint_in(one, labels) or {*tokens(one)} & {*_MEANS} for one in both):
+                doubtful |= {label} - {""}
+    for label in doubtful:
+        unused[found["position"].pop(label)] = "a position as much as another column"
     return Matched.of(time, found, unused)
+
+
+def joint_in(column: str, labels: Iterable[str]) -> str:
+    """Joint whose name a column contains; empty without any."""
+    return _named(tokens(_unit_in(column)[0]), labels)[0]
 
 
 def _nameless(column: str) -> bool:
@@ -347,16 +351,17 @@ def _read(column: str, labels: Sequence[str], first: int) -> tuple[str, str]:
     name, *unit = _unit_in(column)
     words = tokens(name)
     whose, rest = _named(words, labels)
-    if not whose and words and words[-1].isdigit():
-        place = int(words[-1]) - first
-        whose, rest = labels[place] if 0 <= place < len(labels) else "", words[:-1]
+    if not whose and (number := number_in(words)):
+        place = int(number) - first
+        whose, rest = labels[place] if 0 <= place < len(labels) else "", [word for word in words if word != number]
+        if rest == ["m"]:  # a motor, its torque, a measured value or metres
+            return "", whose
     elif not whose and len(labels) == 1 and {*words} & {*_MEANS} and all(map(_says_no_name, words)):
         whose = labels[0]
     kinds = {_MEANS[word] for word in rest if word in _MEANS}
     if "command" in kinds:
         return "command", whose
-    telling = [word for word in rest if not _NO_KIND.fullmatch(word)]
-    if not telling:
+    if all(map(_NO_KIND.fullmatch, rest)):
         return _SAYS.get("".join(unit).replace(" ", "").lower(), "position"), whose
     return (next(iter(kinds)), whose) if len(kinds) == 1 else ("", whose)
 

@@ -21,15 +21,13 @@ import numpy as np
 from spookid.kernels.arrays import Array, Mask, contiguous
 from spookid.solvers.fronts import Pivots, bounded_solution, joint_covariance
 from spookid.solvers.lag_memory import memory_of
-from spookid.solvers.lag_terms import Anchor, FirstEstimates, check_volumes, volume_slopes
+from spookid.solvers.lag_terms import RENEWALS, Anchor, FirstEstimates, check_volumes, volume_slopes
 from spookid.solvers.lag_window import LagWindow
 from spookid.transcription.transcription import Transcription
 
 _SMALL, _SMALL_BESIDE = 1e-3, 3e-2
 """Steps shorter than this, in standard errors of all unknowns together, are the last; and so with volumes, whose slopes
 are no better, for what a step leaves is found by the next update."""
-_RENEWALS = 5
-"""How often the volume's slopes are found anew while a step goes through the window."""
 _MET, _ROUNDED = 1e-13, 0.5
 """Equality constraints whose values are no larger are met, and so are those of which a step leaves so much: that is
 rounding."""
@@ -88,6 +86,9 @@ class FixedLag:
         """Linear terms of the rows in the window; None: not known yet."""
         self._age = 0
         """Steps since these were found."""
+        densities = [placed for placed in self._window.placed if placed.factor.density]
+        self._squares = {placed.factor.name: np.ones(placed.rows) for placed in densities}
+        """Running means of expected squares of process noise, by names of factors."""
         self._longest = _FIRST
         self._anchor, self._holds = Anchor(self.parameters, self._sizes), 0
         """What holds the parameters, and estimates until this is looked after."""
@@ -158,7 +159,7 @@ class FixedLag:
         """Estimate all states in the window; returns the number of iterations: at most ``iterations``, and as many
         small ones if equality constraints are not satisfied to the last digit."""
         taken, small, met = 0, False, True
-        if self._age * _RENEWALS >= self.window:
+        if self._age * RENEWALS >= self.window:
             self._slopes = None
         self._hold()
         while taken < self.iterations or (small and not met and taken < 2 * self.iterations):
@@ -211,7 +212,8 @@ class FixedLag:
             self._slopes, self._age = np.zeros(shape), 0
             if self.volumes:
                 self._memory.factorize(self._slopes, beside)
-                self._slopes = volume_slopes(self._window, self._memory, self.parameters)
+                self._memory.evaluate(self.parameters, self.steps)
+                self._slopes = volume_slopes(self._window, self._memory, self.parameters, self._squares)
         return self._memory.factorize(self._slopes, beside)
 
     def _improved(self) -> tuple[bool | None, bool]:
@@ -295,7 +297,7 @@ class FixedLag:
         if self._first is None:
             self._first = FirstEstimates(self._window, self.parameters)
         self._first.renew(self.parameters)
-        if self._slopes is None or self._age * _RENEWALS >= self.window:
+        if self._slopes is None or self._age * RENEWALS >= self.window:
             self._slopes = None
             self._linearize()
             self._factorized()
@@ -333,6 +335,7 @@ class FixedLag:
             "age": np.array([self._age]),
             "slopes": np.zeros((0, 0)) if self._slopes is None else self._slopes,
         }
+        own |= {f"squares {name}": squares.copy() for name, squares in self._squares.items()}
         return own | self._memory.arrays() | self._window.arrays()
 
     @classmethod
@@ -348,6 +351,7 @@ class FixedLag:
         new._anchor.slopes, new._anchor.open = arrays["anchor"][1:].copy(), bool(arrays["held"][0])
         new._holds, new._age = int(arrays["held"][1]), int(arrays["age"][0])
         new._slopes = arrays["slopes"].copy() if len(arrays["slopes"]) else None
+        new._squares = {name: arrays[f"squares {name}"].copy() for name in new._squares}
         new._memory.restore(arrays)
         new._window.restore(arrays)
         return new

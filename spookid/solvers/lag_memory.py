@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from spookid.kernels.arrays import Array, Integers, contiguous
-from spookid.kernels.precision import ROUNDING
+from spookid.kernels.precision import ROUNDING, TINY
 from spookid.kernels.window import FactorRows, WindowRoutines, WindowRows, addresses, vectors, window_library
 from spookid.solvers.fronts import Front, Pivots, eliminate, settled
 from spookid.solvers.lag_window import LagWindow, Placed
@@ -361,7 +361,7 @@ def restarted(arrays: Mapping[str, Array], parameters: Array, gradient: Array, i
 
 def _rows(gradient: Array, information: Array) -> Array:
     """[E | e] with these products, (r, n_p + 1)."""
-    scale = np.sqrt(np.maximum(information.diagonal(), np.finfo(float).tiny))
+    scale = np.sqrt(np.maximum(information.diagonal(), TINY))
     sizes, along = np.linalg.eigh(information / np.outer(scale, scale))
     kept = sizes > ROUNDING * np.max(sizes, initial=0.0)
     roots = np.sqrt(sizes[kept])

@@ -6,6 +6,10 @@ Its differential is Σ ⟨A, dJ⟩ with A = P Jᵀ less D_k⁺, where P is the c
 parameters. A kernel gives the gradient (``Transcription.contract``), which enters as a linear term of the equations,
 and leaves the window with them. ``slopes`` has the contributions of equality constraints and private unknowns.
 
+With noise that keeps its size, the term Σ log |det D_k| takes smaller disturbances than before for larger inertias. It
+is therefore scaled by the running mean of the expected squares of the equations that leave, which is 1 for noise of
+the size that is kept. Large squares are those of a change, and count as ``_LARGEST``.
+
 **First estimates.** The equations of a bilinear model y = a b u determine one direction of (a, b) at a single point,
 but both directions at two points: spurious information would accumulate. All equations that leave the window are
 therefore linearized at the first estimates of the parameters. The present estimates replace these if the equations of
@@ -22,6 +26,8 @@ Standard errors do not include the anchor.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from spookid.errors import ProblemError
@@ -37,6 +43,10 @@ from spookid.solvers.slopes import Determinants, Turns
 _MOST = 2.0
 _FAR = 0.01
 """Share of a parameter's size by which it must have moved for other estimates to be looked for."""
+RENEWALS = 5
+"""How often the volume's slopes are found anew while a step goes through the window."""
+_HORIZON, _LARGEST = 10, 9.0
+"""Windows over which squares of equations are averaged, and the largest that counts as noise."""
 _KNOWN = 1e-6
 """Least eigenvalue of an information matrix with diagonal 1 that is not rounding."""
 
@@ -136,9 +146,10 @@ def check_volumes(window: LagWindow) -> None:
             )
 
 
-def volume_slopes(window: LagWindow, memory: Memory, point: Array) -> Array:
+def volume_slopes(window: LagWindow, memory: Memory, point: Array, squares: Mapping[str, Array]) -> Array:
     """Half the gradient in states and parameters, (steps, (reach + 1) t + n_p), by the oldest step of the equations.
-    ``memory``: with the factorized window; ``point``: linearization point of the parameters."""
+    ``memory``: with the factorized window; ``point``: linearization point of the parameters; ``squares``: running means
+    by names of factors, (rows,), renewed if the window is full."""
     (steps, reach), t, covariances = (window.steps, window.reach), window.manifold.tangent, memory.covariances()
     columns, surface = np.array(window.problem.visible, dtype=np.int64), None
     local = {placed.factor: placed for placed in window.placed if placed.factor in window.problem.local}
@@ -149,7 +160,7 @@ def volume_slopes(window: LagWindow, memory: Memory, point: Array) -> Array:
     slopes = np.zeros((steps, (reach + 1) * t + len(window.names)))
     for placed in window.placed:
         if not placed.factor.hard and (count := placed.count(steps, window.first)):
-            weights = _weights(placed, turns, covariances[:count], surface)
+            weights = _weights(placed, turns, covariances[:count], surface, squares.get(placed.factor.name))
             weights[np.broadcast_to(placed.absent.values[:count, None], weights.shape)] = 0.0
             _contract(placed, weights, window, point, slopes)
     carried = memory.carried_states
@@ -162,7 +173,9 @@ def volume_slopes(window: LagWindow, memory: Memory, point: Array) -> Array:
     return slopes
 
 
-def _weights(placed: Placed, turns: Turns, covariances: Array, surface: NullSpaceAndInverse | None) -> Array:
+def _weights(
+    placed: Placed, turns: Turns, covariances: Array, surface: NullSpaceAndInverse | None, squares: Array | None
+) -> Array:
     """A of a soft factor, with the ``covariances`` of the states that its rows see."""
     factor, tangent, matrix = placed.factor, placed.tangent, placed.matrix[: len(covariances)]
     visible, complement, inverse = turns.visible(factor), None, None
@@ -175,6 +188,8 @@ def _weights(placed: Placed, turns: Turns, covariances: Array, surface: NullSpac
         complement, inverse = split.null, split.inverse.transpose(0, 2, 1)
         outer = np.matmul(np.matmul(outer, complement), complement.transpose(0, 2, 1))
     if factor.density:
+        assert squares is not None
+        excess = _excess(placed, matrix[:, visible], outer, complement, squares)
         newest = visible[-(len(visible) // len(placed.offsets)) :]
         part = matrix[:, newest] if complement is None else np.matmul(matrix[:, newest], complement)
         if surface is not None:
@@ -184,8 +199,25 @@ def _weights(placed: Placed, turns: Turns, covariances: Array, surface: NullSpac
         normal = Determinants([term]).slopes[0]
         normal = normal if surface is None else np.matmul(basis, normal)
         normal = normal if complement is None else np.matmul(normal, complement.transpose(0, 2, 1))
-        outer[:, -len(newest) :] -= normal
+        outer[:, -len(newest) :] -= normal * squares
+        squares += excess / (_HORIZON * RENEWALS)
     return turns.lifted(factor, matrix, outer, inverse)
+
+
+def _excess(placed: Placed, matrix: Array, outer: Array, complement: Array | None, squares: Array) -> Array:
+    """Expected squares of the equations that leave next, less their running means, (rows,)."""
+    count = placed.leaving // RENEWALS
+    present, residual, seen = ~placed.absent.values[:count], placed.residual[:count], outer[:count]
+    if not present.any():
+        return np.zeros_like(squares)
+    if complement is None:
+        expected = residual**2 + np.sum(matrix[:count] * seen, axis=1)
+    else:  # what is left of the rows has no order
+        residual, across = (np.matmul(a, complement[:count]) for a in (residual[:, None], matrix[:count]))
+        total = residual[:, 0] ** 2 + np.sum(across * np.matmul(seen, complement[:count]), axis=1)
+        expected = np.broadcast_to(total.mean(axis=1)[:, None], present.shape)
+    off = np.where(present, np.minimum(expected, _LARGEST) - squares, 0.0)
+    return np.asarray(off.sum(axis=0) / np.maximum(present.sum(axis=0), 1))
 
 
 def _contract(placed: Placed, weights: Array, window: LagWindow, point: Array, slopes: Array) -> None:

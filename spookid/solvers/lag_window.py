@@ -97,6 +97,11 @@ class Placed:
         standing = max(steps - self.factor.reach, 0)
         return min(standing, int(first == 0)) if self.factor.first_only else standing
 
+    @property
+    def leaving(self) -> int:
+        """Number of steps in the window if steps leave it, else zero."""
+        return self._window.steps if self._window.steps == self._window.most else 0
+
     def standing(self, most: int) -> int:
         """Number of times that the factor applies in the first ``most`` steps."""
         return min(self.count(self._window.steps, self._window.first), most)

@@ -18,6 +18,7 @@ import numpy as np
 from spookid.kernels.arrays import Array
 from spookid.kernels.chain import Chain
 from spookid.kernels.kernel import CHUNK
+from spookid.kernels.precision import HALF_DIGITS
 from spookid.kernels.stages import HardRows, mirrored
 from spookid.records import dataclass
 from spookid.solvers.rows import LinearizedFactor
@@ -80,8 +81,6 @@ _Part = tuple[LinearizedFactor, int, int]
 
 _ROUNDING = 256 * float(np.finfo(np.float64).eps)
 """Part of a diagonal entry below which a pivot has no digits."""
-_HALF = float(np.sqrt(np.finfo(np.float64).eps))
-"""Part of what is known of a direction of which half of the digits are left."""
 
 
 def schur_complements(terms: Sequence[LinearizedFactor], edges: Sequence[int]) -> tuple[Array, Array]:
@@ -180,7 +179,7 @@ def _without(
     change = mirrored((chain.front - stood[last][0])[:wide, :wide])
     moved = (chain.front - stood[last][0])[:wide, chain.B : chain.B + chain.borders]
     both, ratio = X + P @ moved, np.eye(wide) + change @ P
-    if np.min(np.linalg.eigvals(ratio).real, initial=1.0) < _HALF:
+    if np.min(np.linalg.eigvals(ratio).real, initial=1.0) < HALF_DIGITS:
         return None
     taken = stood[first][1] + chain.taken + stood[chain.stages][1] - stood[last][1]
     taken = taken + X.T @ moved + moved.T @ both - both.T @ np.linalg.solve(ratio, change @ both)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.arrays import Array
+from spookid.kernels.arrays import Array, Mask
 from spookid.solvers.linearization import Linearization
 from spookid.solvers.reduced_problem import ReducedProblem
 from spookid.solvers.rows import Columns, LinearizedFactor, Rows, Stream, chunks
@@ -113,6 +113,11 @@ class Condensed:
             for parts, Ts in zip(self.residuals, self.T, strict=True)
         ]
         return other
+
+    @property
+    def at_bounds(self) -> Mask:
+        """True for parameters that bounds hold, (n_p,)."""
+        return self._free.held
 
     @property
     def freedom(self) -> int:

@@ -21,7 +21,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from spookid.kernels.arrays import ROUNDING, Array
+from spookid.kernels.arrays import Array
+from spookid.kernels.precision import HALF_DIGITS, TINY
 from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
 from spookid.solvers.rows import Columns, LinearizedFactor
@@ -36,7 +37,6 @@ _ORDER = 20
 """Steps of its own past that a signal is whitened with."""
 _BATCH = 9
 """Draws at a time."""
-_TINY = float(np.finfo(float).tiny)
 
 Drive = tuple[str, Sequence[Array]]
 """The noise of the rows that an input acts in, and the input at each step of each recording, (N,)."""
@@ -76,7 +76,7 @@ def under_process_noise(condensed: Condensed, sizes: Mapping[str, float]) -> Arr
             process.update(dict.fromkeys(term.factor.noise, 0.0))
     excess = max(float(_of_sensors(condensed, condensed.residuals)[0]) - sensors, 0.0)
     pairs = [condensed.moved(drawn) for drawn in _drawn(condensed, process)]
-    per_root = np.hstack([moves / np.sqrt(np.maximum(_of_sensors(condensed, left), _TINY)) for moves, left in pairs])
+    per_root = np.hstack([moves / np.sqrt(np.maximum(_of_sensors(condensed, left), TINY)) for moves, left in pairs])
     return np.asarray(excess * per_root @ per_root.T / per_root.shape[1])
 
 
@@ -113,7 +113,7 @@ def feedback(inputs: Array, noise: Array) -> float:
     more, freedom, probability = past.shape[1], len(past) - past.shape[1], 1.0
     for u in (u[_LAGS:] for u in varied):
         alone, left = float(np.sum(u**2)), float(np.sum(_left(u, past) ** 2))
-        ratio = max(alone - left, 0.0) / more / max(left / freedom, _TINY)
+        ratio = max(alone - left, 0.0) / more / max(left / freedom, TINY)
         probability = min(probability, len(varied) * float(special.fdtrc(more, freedom, ratio)))
     return probability
 
@@ -135,7 +135,7 @@ def without_echoes(condensed: Condensed, drives: Sequence[Drive]) -> list[Array]
     ]
     left = condensed.left(columns)
     gram = condensed.inner(left, left)
-    coefficients = np.linalg.pinv(gram[:-1, :-1], rcond=ROUNDING, hermitian=True) @ gram[:-1, -1:]
+    coefficients = np.linalg.pinv(gram[:-1, :-1], rcond=HALF_DIGITS, hermitian=True) @ gram[:-1, -1:]
     weights = np.append(-coefficients, 1.0)
     return [
         _series(terms, [np.einsum("kmr,m->kr", part, weights) for part in parts])
@@ -179,7 +179,7 @@ def _fresh(values: Array) -> Array:
 
 def _left(target: Array, columns: Array) -> Array:
     """What columns leave of a signal."""
-    scaled = columns / np.maximum(np.linalg.norm(columns, axis=0), _TINY)
+    scaled = columns / np.maximum(np.linalg.norm(columns, axis=0), TINY)
     return np.asarray(target - scaled @ np.linalg.lstsq(scaled, target, rcond=1e-10)[0])
 
 
@@ -200,8 +200,8 @@ def _growth(terms: Sequence[LinearizedFactor]) -> float:
     for matrix in onward:
         change = np.vstack([change[t:], matrix @ change])
         size = float(np.abs(change).max())
-        most = max(most, scale + np.log(max(size, _TINY)))
-        change, scale = change / max(size, _TINY), scale + np.log(max(size, _TINY))
+        most = max(most, scale + np.log(max(size, TINY)))
+        change, scale = change / max(size, TINY), scale + np.log(max(size, TINY))
     return most
 
 
@@ -267,7 +267,7 @@ def hausman_test(first: EstimatorOutput, second: EstimatorOutput) -> HausmanTest
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(away > 0, away / spread, 0 * spread)
         ratios = first.errors / second.errors
-    sigmas = -special.ndtri(np.maximum(special.stdtr(max(count - 1, 1), -t), _TINY))
+    sigmas = -special.ndtri(np.maximum(special.stdtr(max(count - 1, 1), -t), TINY))
     sigmas = np.where(np.isfinite(t) & (count > 1), np.maximum(sigmas, 0.0), np.nan)
     ratios = ratios[np.isfinite(ratios)]
     gain = float(np.median(ratios)) if ratios.size else float("nan")

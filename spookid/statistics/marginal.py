@@ -21,6 +21,7 @@ from typing import Literal
 import numpy as np
 
 from spookid.kernels.arrays import Array
+from spookid.kernels.precision import TINY
 from spookid.records import dataclass
 from spookid.solvers.condensation import rank, smallest_solution
 from spookid.solvers.reduced_problem import ReducedProblem
@@ -116,7 +117,7 @@ def starting_logs(
             found = (1.0 if size.kind == "sensor" else share) * float(np.sqrt(np.mean(squares)))
             found = max(found, size.floor if size.kind == "disturbance" else 0.0)
         sensor += size.kind == "sensor" and size.keys[0] not in _rows_of_states(problem)
-        logs.append(np.log(max(found, np.finfo(float).tiny)))
+        logs.append(np.log(max(found, TINY)))
     return np.array(logs)
 
 

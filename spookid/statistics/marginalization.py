@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spookid.kernels.arrays import Array
+from spookid.kernels.precision import TINY
 from spookid.records import dataclass
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.condensing import inverse_root
@@ -75,7 +76,7 @@ def _values(search: Search, i: int, along: Array) -> list[_Value]:
     likelihood has ended is chance.
     """
     best, log, (logs, information) = search.best, float(search.best.logs[i]), search.best.informed
-    away = float(logs[i]) - log - float(np.log(max(information[i, i], np.finfo(float).tiny))) / 4
+    away = float(logs[i]) - log - float(np.log(max(information[i, i], TINY))) / 4
     found = [(_at(search, i, along, log + away) if information[i, i] < 1 else None) or _value(best, log, along)]
     for _ in range(_MOST):
         if (value := _at(search, i, along, found[0].log - _STEP)) is None:

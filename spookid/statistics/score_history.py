@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from spookid.kernels.arrays import Array, Mask
-from spookid.kernels.precision import NO_INFORMATION
+from spookid.kernels.precision import NO_INFORMATION, TINY
 from spookid.records import dataclass
 
 _PER_LENGTH = 8
@@ -37,7 +37,6 @@ _DEVIATIONS = 2.0
 """Standard errors by which a ratio of mean squares may be larger than it was seen to be."""
 _LATER = 200
 """Blocks after which a square is learnt from: a change must be found before it is taken for scatter."""
-_TINY = float(np.finfo(float).tiny)
 _COLUMNS = ("until", "length", "score", "information", "within", "freedom")
 """Fields of a block."""
 
@@ -179,7 +178,7 @@ class History:
     def _measure(self, level: int, block: Block, distance: Array) -> None:
         """Its square over what it is expected to be: d has been found from this block, too."""
         own = block.information.diagonal()
-        share = own / np.maximum(self._total.diagonal(), _TINY)
+        share = own / np.maximum(self._total.diagonal(), TINY)
         known = ((own > 0) & (share < 0.5)).astype(float)
         square = block.deviation(distance) ** 2 / np.where(known > 0, own * (1 - share), np.inf)
         within = block.within / np.maximum(block.freedom, 1)

@@ -23,7 +23,8 @@ from itertools import chain
 
 import numpy as np
 
-from spookid.kernels.arrays import Array
+from spookid.kernels.arrays import Array, Mask
+from spookid.kernels.precision import NO_INFORMATION
 from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
 from spookid.solvers.rows import Columns
@@ -68,7 +69,7 @@ def run_score_tests(
 
     even = [(i, signal) for i, (signal, _) in enumerate(experiment.sensors) if signal not in experiment.uneven]
     tails = tuple(tails_of(condensed, signal, experiment.apart, experiment.timed(i)) for i, signal in even)
-    return ScoreTests(condensed, tails, alternatives, narrowed, errors)
+    return ScoreTests(condensed, tails, alternatives, narrowed, errors, volumes)
 
 
 def misfits(tests: ScoreTests, coarser: Callable[[], ScoreTests | None] = lambda: None) -> tuple[Misfit, ...]:
@@ -119,6 +120,8 @@ def _tested(condensed: Condensed, alternatives: Sequence[Alternative], volumes: 
     known = np.array([c.volume is not None for c in alternatives])
     # Determinants, too, count as far as parameters leave them; there all slopes of the likelihood are zero.
     slopes = np.array([c.volume or 0.0 for c in alternatives]) - steps.T @ volumes.sum(axis=0)
+    held, information, _ = _at_bounds(condensed, volumes)
+    released = steps + held[:, None] * (with_parameters.T - condensed.information @ steps) / information[:, None]
     shares = np.where(known, _INDEPENDENT[True], _INDEPENDENT[False])
     return _Answers(
         (*((c.words, c.unit) for c in alternatives), *((name, "") for name in names)),
@@ -127,8 +130,20 @@ def _tested(condensed: Condensed, alternatives: Sequence[Alternative], volumes: 
         np.append(shares * np.diag(squares), _INDEPENDENT[False] * before),
         np.block([[own, across], [across.T, apart]]),
         np.append(-condensed.inner(columns, condensed.residuals)[:, 0] - known * slopes, pulled),
-        np.hstack([steps, follow]),
+        np.hstack([released, follow]),
     ).with_phases()
+
+
+def _at_bounds(condensed: Condensed, volumes: Array) -> tuple[Mask, Array, Array]:
+    """True for parameters at their bounds, which a cause may release; the information on each, others estimated, 1 of
+    those that move; and the change that each would make without its bound, (n_p,) each."""
+    problem, across = condensed.linearized.problem, condensed.information @ condensed.inverse
+    information = np.diag(condensed.information - across @ condensed.information)
+    held = (np.diag(condensed.inverse) == 0) & condensed.at_bounds & (problem.lower < problem.upper)
+    held &= information > NO_INFORMATION * np.diag(condensed.information)
+    information, total = np.where(held, information, 1.0), volumes.sum(axis=0)
+    slopes = condensed.inner(condensed.T, condensed.residuals)[:, 0] + total - across @ total
+    return held, information, np.where(held, -slopes / information, 0.0)
 
 
 def _heterogeneity(
@@ -279,6 +294,8 @@ class ScoreTests:
     """``Misfit.narrower`` of causes with these words and units."""
     errors: Array
     """Reported standard errors of the parameters, (n_p,)."""
+    volumes: Array
+    """As of ``run_score_tests``."""
 
     @cached_property
     def alternatives(self) -> _Answers:
@@ -286,9 +303,14 @@ class ScoreTests:
         return self.ask()
 
     def shifts(self, misfit: Misfit) -> dict[str, float]:
-        """Change of each estimate, in its standard errors, with this cause in the model, largest first."""
-        there = np.isfinite(self.errors) & (self.errors > 0)
-        over = np.where(there, misfit.change / np.where(there, self.errors, 1.0), 0.0)
+        """Change of each estimate, in its standard errors, with this cause in the model, largest first; of one at a
+        bound as far as the cause moves it away from there."""
+        held, information, beyond = _at_bounds(self.condensed, self.volumes)
+        inside = held & ((misfit.change + beyond) * beyond < 0)
+        change, errors = np.where(held, inside * (misfit.change + beyond), misfit.change), self.errors.copy()
+        errors[held] = information[held] ** -0.5
+        there = np.isfinite(errors) & (errors > 0)
+        over = np.where(there, change / np.where(there, errors, 1.0), 0.0)
         pairs = zip(self.condensed.linearized.problem.names, over.tolist(), strict=True)
         return dict(sorted(pairs, key=lambda pair: -abs(pair[1])))
 

@@ -19,6 +19,8 @@ from spookid.tables.table import Block, Table, Tabular, counted, number
 
 UNOBSERVED = "the data do not determine it"
 CONSTRAINED = "the constraints determine it"
+CORRELATED = 0.9
+"""Correlations above this are listed."""
 LEADS = 0.5
 """Share of the variance from which a number is mostly known from priors."""
 DOUBTED = 3.0

@@ -35,6 +35,7 @@ from typing import TypeAlias
 import numpy as np
 
 from spookid.kernels.arrays import Array
+from spookid.kernels.precision import TINY
 from spookid.kernels.scipy_parts import nnls, special
 from spookid.records import dataclass
 from spookid.solvers.linearization import Linearization
@@ -50,7 +51,6 @@ _FREEDOM = (1.0, 1e12)
 """Degrees of freedom at least, as fewer say nothing, and at most: then Student's distribution is the normal one."""
 _SURE = 30.0
 """Standard deviations from zero beyond which it matters nothing that a variance is not negative."""
-_FEW = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,11 +68,11 @@ class Variances:
         """Mean and covariance of the variances, given that they are not negative: (n_g,), (n_g, n_g)."""
         errors = np.sqrt(np.diag(self.doubt))
         certain = errors <= self.estimates / _SURE
-        a = np.where(certain, _SURE, self.estimates / np.maximum(errors, _FEW))
+        a = np.where(certain, _SURE, self.estimates / np.maximum(errors, TINY))
         hazard = np.exp(-(a**2) / 2 - special.log_ndtr(a)) / np.sqrt(2 * np.pi)
         most = np.maximum(self.estimates, self.common)
         means = np.where(certain, self.estimates, np.minimum(self.estimates + errors * hazard, most))
-        shares = np.minimum(np.sqrt(1 - a * hazard - hazard**2), most / np.maximum(errors, _FEW))
+        shares = np.minimum(np.sqrt(1 - a * hazard - hazard**2), most / np.maximum(errors, TINY))
         return means, self.doubt * np.outer(shares, shares)
 
 
@@ -86,10 +86,14 @@ def widened(known: Array, parts: Array, variances: Variances) -> Array:
     root, whitening = (vectors[:, seen] * values[seen] ** power for power in (0.5, -0.5))
     A = whitening.T @ parts @ whitening
     relative, directions = np.linalg.eigh(np.einsum("gh,gij,hjk->ik", D, A, A, optimize=True))
-    freedom = np.clip(2 / np.maximum(relative, _FEW), *_FREEDOM)
-    upper = 1 - LEVEL / 2
-    half = root @ directions * (special.stdtrit(freedom, upper) / special.ndtri(upper))
+    freedom = np.clip(2 / np.maximum(relative, TINY), *_FREEDOM)
+    half = root @ directions * student(freedom)
     return np.asarray(half @ half.T)
+
+
+def student(freedom: Array | float) -> Array | float:
+    """Width of an interval by Student's distribution over that by the normal one."""
+    return special.stdtrit(freedom, 1 - LEVEL / 2) / special.ndtri(1 - LEVEL / 2)  # type: ignore[no-any-return]
 
 
 _PROBES = (8, 96)
@@ -110,7 +114,6 @@ _LEAST = 1e-3
 """Standard deviation of a group relative to the largest that weights assume at least."""
 _APART = 1e-2
 """Eigenvalue of M with a diagonal of ones below which random signs do not resolve it."""
-_TINY = float(np.finfo(float).tiny)
 
 Members: TypeAlias = Mapping[str, Mapping[str, Array]]
 """Name of a group of rows to its factors' names and masks of their rows, (rows,)."""
@@ -190,7 +193,7 @@ def lost(C: Array, R: Array) -> Array:
     with them."""
     known = np.diag(R) > 1  # of squares that are next to nothing only rounding would be told
     C, R = C[:, known], R[np.ix_(known, known)]
-    scale = np.sqrt(np.maximum(np.diag(R), _TINY))
+    scale = np.sqrt(np.maximum(np.diag(R), TINY))
     values, vectors = np.linalg.eigh(R / np.outer(scale, scale))
     half = C / scale @ vectors / np.sqrt(np.maximum(values, _APART))
     return np.asarray(half @ half.T)
@@ -251,18 +254,18 @@ def _round(
     squares = _squares(c, c.residuals, members)[:, 0]
     if prior:  # their share of the residuals has variance 1 and cannot be told from the data
         squares = np.maximum(squares - _of_priors(c, members, prior), 0.0)
-    weights = 1 / np.sqrt(np.maximum(M.sum(axis=1), _TINY))
+    weights = 1 / np.sqrt(np.maximum(M.sum(axis=1), TINY))
     if not (np.all(np.isfinite(M)) and np.all(np.isfinite(squares))):  # residuals whose squares overflow
         return np.full(len(M), np.nan), np.nan, np.full_like(M, np.nan)
     ratios = np.asarray(nnls(M * weights[:, None], squares * weights)[0])
-    common = float(squares.sum() / max(M.sum(), _TINY))
+    common = float(squares.sum() / max(M.sum(), TINY))
     return ratios, common, common * (common * _doubt(M))  # of floats a square may overflow
 
 
 def _doubt(M: Array) -> Array:
     """2 M⁻¹, (n_g, n_g); 0 for a group that leaves no residuals and hence says nothing of the parameters."""
     diagonal = np.diag(M)
-    scale = np.where(diagonal > 0, 1 / np.sqrt(np.maximum(diagonal, _TINY)), 0.0)
+    scale = np.where(diagonal > 0, 1 / np.sqrt(np.maximum(diagonal, TINY)), 0.0)
     values, vectors = np.linalg.eigh(M * np.outer(scale, scale))
     return np.asarray(2 * np.outer(scale, scale) * (vectors / np.maximum(values, _APART) @ vectors.T))
 
@@ -279,7 +282,7 @@ def _signs(term: LinearizedFactor, rows: Mapping[str, Array], probes: int, rng: 
 def _controlled(values: Array, controls: Array, mean: float) -> Array:
     """Means of ``values`` (n_g, probes), by their regression on ``controls`` (probes,) whose mean is known, (n_g,)."""
     apart = controls - controls.mean()
-    slopes = values @ apart / max(float(apart @ apart), _TINY)
+    slopes = values @ apart / max(float(apart @ apart), TINY)
     return np.asarray(np.maximum(values.mean(axis=1) - slopes * (controls.mean() - mean), 0.0))
 
 

@@ -21,7 +21,7 @@ from dataclasses import replace
 import numpy as np
 
 from spookid.kernels.arrays import Array, Mask, contiguous
-from spookid.kernels.precision import DEPENDENT, ROUNDING
+from spookid.kernels.precision import DEPENDENT, ROUNDING, TINY
 from spookid.kernels.scipy_parts import lapack
 from spookid.records import dataclass
 from spookid.tables.table import Listed
@@ -33,7 +33,6 @@ RANK = 1e-6
 parameters: models and arithmetic are not more accurate."""
 RESOLVED = 1e-4
 """Share of the squared length of a direction in unidentifiable ones from which its standard error is infinite."""
-_TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +98,7 @@ def _axes(information: Array) -> tuple[Array, Array]:
 
 def _values(strengths: Array, scattered: Array) -> Array:
     """Standard deviations by which directions are seen, from vᵀSv and vᵀ Cov(Sv) v."""
-    return np.asarray(strengths / np.sqrt(np.maximum(scattered, _TINY)))
+    return np.asarray(strengths / np.sqrt(np.maximum(scattered, TINY)))
 
 
 def _untangled(basis: Array) -> Array:

@@ -31,7 +31,7 @@ from functools import lru_cache
 import numpy as np
 
 from spookid.kernels.arrays import Array, Integers, Mask
-from spookid.kernels.precision import NEWTON
+from spookid.kernels.precision import NEWTON, TINY
 from spookid.kernels.scipy_parts import lapack
 from spookid.records import dataclass
 
@@ -99,7 +99,7 @@ def own_response(R: Array) -> Array:
 
 def is_dependent(R: Array) -> bool:
     """True if the matrix R, scaled by its diagonal, is singular."""
-    own = np.sqrt(np.maximum(np.abs(R.diagonal()), np.finfo(float).tiny))
+    own = np.sqrt(np.maximum(np.abs(R.diagonal()), TINY))
     return bool(np.linalg.matrix_rank(R / own[:, None] / own, tol=DEPENDENT) < len(R))
 
 

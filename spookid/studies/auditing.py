@@ -19,11 +19,13 @@ import numpy as np
 
 from spookid.assembly.problem import Problem
 from spookid.estimation import extrapolation
+from spookid.kernels.precision import HALF_DIGITS
 from spookid.report import pictures
 from spookid.report.pictures import BLUE, GREY, RED
 from spookid.report.study_page import Answer
 from spookid.results.result import Estimate, Solution
 from spookid.solvers.status import Status
+from spookid.statistics.search import SETTLED
 from spookid.studies.job import Job
 from spookid.studies.variants import Chosen, Fit, estimator_line, fitting
 from spookid.tables.table import (
@@ -47,8 +49,6 @@ if TYPE_CHECKING:
 
 _FINE = 0.01
 """Where no standard error is known a step is fine if it adds less than 1 % of the value."""
-_CONVERGED = 0.03
-"""Standard errors that two fits may differ by because each ends where its next step promises 1e-4 of −log L."""
 _CLEAR = 5.0
 """Times that, from which differences may show another order than that of the stepper."""
 
@@ -240,8 +240,9 @@ def drift(name: str, unit: str, estimates: tuple[float, ...], std_err: float, ex
 
 def _blur(estimates: Sequence[float], std_err: float) -> float:
     """What two fits may differ by because of where they end."""
-    rounding = math.sqrt(np.finfo(float).eps) * max(map(abs, estimates))
-    return rounding + (_CONVERGED * std_err if math.isfinite(std_err) else 0.0)
+    rounding = HALF_DIGITS * max(map(abs, estimates))
+    left = 2 * math.sqrt(2 * SETTLED)  # standard errors, of two fits that end where −log L promises so little
+    return rounding + (left * std_err if math.isfinite(std_err) else 0.0)
 
 
 def _order(first: float, second: float, blur: float, expected: int) -> float:

@@ -13,6 +13,8 @@ import numpy as np
 
 from spookid.assembly.assembly import Assembly
 from spookid.kernels.arrays import Array
+from spookid.kernels.precision import TINY
+from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.resuming import Place
 from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics.marginal import Marginal
@@ -23,7 +25,7 @@ from spookid.studies.worker_pool import WorkerPool
 from spookid.transcription.factor import Group
 from spookid.transcription.transcription import Point
 
-SETTLED = 1e-10
+SETTLED = LevenbergMarquardt.decrease_tolerance
 """Promise of a step, of half the logarithm of |r|² times the freedom, below which a fit with given weights ends."""
 
 
@@ -136,7 +138,7 @@ class JointSearch(Search):
         found = together(sums, self.problem.has_density, partial(self._information, point, logs))
         if self.sizes:
             return states, found
-        least = max(found.value, np.finfo(float).tiny)
+        least = max(found.value, TINY)
         unit = self.freedom / least
         slope, information = unit * found.gradient, unit * found.information
         value = self.freedom * float(np.log(least))

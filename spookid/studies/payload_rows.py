@@ -22,6 +22,7 @@ from spookid.assembly.problem import Problem
 from spookid.data.recording import Recording
 from spookid.data.sampling import SPOILED, finite_samples, low_passed, spoiled_steps
 from spookid.errors import ProblemError
+from spookid.estimation.gaps import GAP
 from spookid.kernels.arrays import Array, Mask, contiguous
 from spookid.kernels.kernel import Kernel
 from spookid.mechanics.body import Body, Frame
@@ -41,8 +42,6 @@ _FINE = 5.0
 """Instants in a period of the cutoff: more would say the same."""
 _STILL = 3.0
 """Friction widths below which a joint with dry friction may stick, and its row says nothing."""
-_GAP = 5.0
-"""Sample intervals without a sample that are a gap, if they are longer than half a period of the cutoff, too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +137,7 @@ def _gaps(problem: Problem, recording: Recording, t: Array) -> Mask:
     for signal in signals:
         stamps = finite_samples(recording, signal)[0]
         apart = np.diff(stamps)
-        longest = max(_GAP * float(np.median(apart)), 0.5 / problem.cutoff)
+        longest = max(GAP * float(np.median(apart)), 0.5 / problem.cutoff)
         for i in np.flatnonzero(apart > longest):
             spoiled |= (t > stamps[i] - wide) & (t < stamps[i + 1] + wide)
     return spoiled

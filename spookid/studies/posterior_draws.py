@@ -16,12 +16,13 @@ import numpy as np
 
 from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
-from spookid.kernels.arrays import ROUNDING, Array
+from spookid.kernels.arrays import Array
+from spookid.kernels.precision import HALF_DIGITS
 from spookid.parameter import is_constant, parameters_in
 from spookid.records import dataclass
 from spookid.results import folders
 from spookid.results.result import Solution
-from spookid.tables.table import Block, Table, Tabular, counted, number, superscripts
+from spookid.tables.table import COLUMNS, Block, Table, Tabular, counted, number, superscripts
 
 _COVERS = (
     "The draws cover the uncertainty of the estimates for this device, these recordings and this model. They do not "
@@ -52,7 +53,7 @@ class PosteriorDraws(Tabular):
     def __len__(self) -> int:
         return len(self.values)
 
-    def blocks(self, width: int = 80) -> list[Block]:
+    def blocks(self, width: int = COLUMNS) -> list[Block]:
         """Table of the ranges of the draws, and lists of fixed and included parameters."""
         shares = (5, 50, 95)
         ranges = np.percentile(self.values, shares, axis=0).T
@@ -160,7 +161,7 @@ def _possible(problem: Problem, names: tuple[str, ...], held: Mapping[str, float
         # Σ = tr(J)/2 1 − J is the second moment of the mass: its leading minors are positive of every body.
         second = ca.trace(inertia) / 2 * ca.SX.eye(3) - inertia
         second /= ca.fmax(ca.trace(second), 1e-300)
-        margins += [mass, *(ca.det(second[:n, :n]) + ROUNDING for n in (1, 2, 3))]
+        margins += [mass, *(ca.det(second[:n, :n]) + HALF_DIGITS for n in (1, 2, 3))]
     if not margins:
         return lambda values: np.ones(len(values), dtype=bool)
     symbols = parameters_in(margins, problem.what)

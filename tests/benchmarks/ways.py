@@ -162,7 +162,7 @@ def everything(wanted: list[str]) -> Iterator[tuple[str, Problem]]:
     for folder in FOLDERS:
         for path in sorted(folder.glob("*.py")):
             for name, problem in load_file(path).problems.items():
-                label = f"{path.stem}::{name}"
+                label = f"{'' if folder == FOLDERS[0] else 'accept/'}{path.stem}::{name}"
                 if not wanted or any(word in label for word in wanted):
                     yield label, problem
 

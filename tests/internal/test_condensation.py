@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import casadi as ca
 import numpy as np
 import pytest
@@ -11,11 +13,12 @@ from numpy.typing import NDArray
 
 from spookid import Problem
 from spookid.kernels import native
-from spookid.kernels.arrays import location
+from spookid.kernels.arrays import Integers, location
 from spookid.kernels.kernel import Call, Kernel
 from spookid.kernels.native import integers, reflections
 from spookid.solvers import condensation
 from spookid.solvers.condensation import Layout
+from spookid.solvers.slopes import Turns
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor_kernels import augmented, augmented_pattern
 
@@ -25,10 +28,10 @@ def by(by_c):
     return native.routines()
 
 
-def copying(count: int) -> Kernel:
+def copying(count: int, places: Integers | None = None) -> Kernel:
     """A kernel whose numbers are its argument."""
     x = ca.SX.sym("x", count)
-    return Kernel(ca.Function("copied", [x], [x]), 1)
+    return Kernel(ca.Function("copied", [x], [x]), 1, places)
 
 
 def given(numbers: Array) -> tuple[object, ...]:
@@ -116,6 +119,29 @@ def test_condensed_jacobians_are_products_of_full_ones(based, dragged, left, by)
     matrix.reshape(count, -1)[:, places] = numbers
     condensation._interpreted(matrix, layout, remains, expected)
     np.testing.assert_allclose(found, expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("based", [True, False], ids=["surface", "no surface"])
+@pytest.mark.parametrize("private", [(), (3, 8)], ids=["none private", "private"])
+def test_weights_that_c_lifts_are_those_of_full_jacobians_where_these_differ_from_zero(based, private, by):
+    rng, steps, rows, columns = np.random.default_rng(5), 13, 7, integers([0, 1, 2, 4, 5, 6, 7, 9])
+    factor = SimpleNamespace(variables={0: None, 2: None}, private=(2, private) if private else None)
+    shape, count, tangent = (2 * 11 + 3 + 1, rows), steps - 2, 6 if based else len(columns)
+    pattern = rng.uniform(size=shape) < 0.3
+    places = np.flatnonzero(pattern)
+    numbers, kernel = rng.normal(size=(count, len(places))), copying(len(places), places)
+    matrix = np.zeros((count, *shape))
+    matrix.reshape(count, -1)[:, places] = numbers
+    surface = (rng.normal(size=(steps, len(columns), n)) for n in (3, tangent)) if based else (None, None)
+    inverse, basis = surface
+    one, other = (Turns(steps, 11, columns, inverse, basis) for _ in range(2))
+    across = rng.normal(size=(count, 2 * tangent, rows))
+    reached = rng.normal(size=(count, len(private), rows)) if private else None
+    found = one.lifted_by(factor, Call(kernel, [numbers], [], shape), across, reached)
+    expected, seen = other.lifted(factor, matrix, across, reached), pattern[:22].copy()
+    seen[11 + integers(private)] = True
+    np.testing.assert_allclose(found, np.where(seen, expected, 0.0), atol=1e-12)
+    np.testing.assert_allclose(one.products, other.products, atol=1e-12)
 
 
 def nodes(problem: Problem) -> int:

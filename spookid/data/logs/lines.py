@@ -16,6 +16,12 @@ _COMMENT = re.compile(r"\s*[#%]|sep=.\s*$")
 """Begins a line that is none of the table; Excel writes the second."""
 
 
+def number_in(words: Sequence[str]) -> str:
+    """Number at the end of the words of a name, or the only one; empty without any."""
+    numbers = [word for word in words if word.isdigit()]
+    return numbers[-1] if numbers and (words[-1].isdigit() or len(numbers) == 1) else ""
+
+
 def tokens(text: str) -> list[str]:
     """Words and numbers in a column name, in lower case; ``q1`` gives two tokens."""
     apart = re.sub(r"([a-z])([A-Z])", r"\1 \2", text)
