@@ -161,14 +161,13 @@ def _counts(problem: Problem, recording: Recording, least_values: int = 10) -> I
         plain = is_constant(channel.scale) and abs(float(channel.scale)) == 1 and channel.sensor.unit in ("rad", "m")
         if plain and np.array_equal(values, np.rint(values)) and len(np.unique(values)) >= least_values:
             unit, other = ("rad", "degrees") if channel.sensor.unit == "rad" else ("m", "millimetres")
-            least, most = float(values.min()), float(values.max())
+            least, most, meant = float(values.min()), float(values.max()), {"rad": "deg", "m": "mm"}[unit]
             effect = (
                 f"{channel.signal!r} of recording {recording.name!r} comes in whole numbers, "
                 f"{number(least)} to {number(most)} {unit}. Does it count ticks of an encoder, or is it in {other}?"
             )
             advice = f"Convert the signal to {unit}, or set scale= of the sensor to the reading per {unit}."
-            unit = "deg" if unit == "rad" else "mm"
-            evidence = {"least": least, "most": most, "signals": [channel.signal], "unit": unit}
+            evidence = {"least": least, "most": most, "signals": [channel.signal], "unit": meant}
             yield _question("unit", [channel.signal, recording.name], evidence, effect, advice)
 
 
@@ -188,8 +187,8 @@ def _jumps(problem: Problem, recording: Recording, times: float = 5.0, least: in
                 f"{channel.signal!r} of recording {recording.name!r} jumps by {number(jump)} {channel.unit} at "
                 f"{number(when)} s. Was its counter reset?"
             )
-            advice = "Subtract the jump, or give the parts before and after it as separate recordings."
             evidence = {"jump": jump, "time": when, "signals": [channel.signal], "unit": channel.unit}
+            advice = "Subtract the jump, or give the parts before and after it as separate recordings."
             yield _question("unit", [channel.signal, recording.name], evidence, effect, advice)
 
 
@@ -212,10 +211,8 @@ def _clock(problem: Problem, recording: Recording, balance: Balance | None) -> I
             f"Recording {recording.name!r} has a sample every {number(interval)} s and lasts {number(duration)} s, "
             f"that is, {steps}. Are its times t in {unit}?"
         )
-        evidence, advice = (
-            {"interval": interval, "duration": duration, "unit": short},
-            f"Multiply times t by {factor:g}: times must be in seconds.",
-        )
+        evidence = {"interval": interval, "duration": duration, "unit": short}
+        advice = f"Multiply times t by {factor:g}: times must be in seconds."
         yield _question("clock", [recording.name], evidence, effect, advice)
         return
 
@@ -376,8 +373,7 @@ def _gravities(problem: Problem, efforts: Efforts) -> Iterator[_Supposition]:
 
 def _acts(recording: Recording, signal: str) -> bool:
     """True of an input that is not constant."""
-    values = finite_samples(recording, signal)[1]
-    return bool(np.max(values) > np.min(values))
+    return bool(np.ptp(finite_samples(recording, signal)[1]) > 0)
 
 
 # --- clocks of inputs ---
