@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 ESTIMATED, WEIGHTED, GIVEN = SETTINGS
 STARTS = {
     "double pendulum": {ESTIMATED: 100, WEIGHTED: 100},
-    "Z1": {ESTIMATED: 10},
+    "Z1": {ESTIMATED: 10, WEIGHTED: 5},
     "Bolt": {GIVEN: 5},
     "B1": {GIVEN: 2},
 }

@@ -327,19 +327,20 @@ def alarms(found: Sequence[Outcome]) -> str:
 
 def page(parts: Parts) -> str:
     """Fit what is not known, and write about it."""
-    outcomes = {
-        key: [parts.of(f"{key}/{seed}", partial(twin.outcome, seed)) for seed in range(SEEDS.get(key, 20))]
-        for key, twin in TWINS.items()
-    }
-    drawn = [parts.of(f"refit/{i}", lambda i=i: TWINS["saturated"].outcome(i, draws()[i])) for i in range(REFITS)]
-    covered = [key for key in TWINS if key != "no backlash"]
+
+    def fitted(key: str, count: int, outcome: Callable[[int], Outcome]) -> list[Outcome]:
+        return [parts.of(f"{key}/{i}", partial(outcome, i)) for i in range(parts.count(count, key))]
+
+    found = {key: fitted(key, SEEDS.get(key, 20), twin.outcome) for key, twin in TWINS.items()}
+    drawn = fitted("refit", REFITS, lambda i: TWINS["saturated"].outcome(i, draws()[i]))
+    covered = [key for key in TWINS if key != "no backlash" and found[key]]
     rows = [["device", "logs", *INTERVALS]]
-    rows += [[TWINS[key].title, str(len(outcomes[key])), *row(outcomes[key], [*TWINS[key].truth])] for key in covered]
-    rows.append(["draws of `randomize`, refitted", str(REFITS), *row(drawn, [*TWINS["saturated"].truth])])
-    sections = [
-        f"## {TWINS[key].title}\n\n{TWINS[key].text}\n\n{details(TWINS[key], outcomes[key])}" for key in covered
-    ]
-    sections.insert(covered.index("backlash") + 1, alarms(outcomes["no backlash"]))
+    rows += [[TWINS[key].title, str(len(found[key])), *row(found[key], [*TWINS[key].truth])] for key in covered]
+    if drawn:
+        rows.append(["draws of `randomize`, refitted", str(len(drawn)), *row(drawn, [*TWINS["saturated"].truth])])
+    sections = [f"## {TWINS[key].title}\n\n{TWINS[key].text}\n\n{details(TWINS[key], found[key])}" for key in covered]
+    if found["no backlash"]:
+        sections.insert(covered.index("backlash") + 1, alarms(found["no backlash"]))
     return "\n".join([INTRO.format(version=mujoco.__version__, table=table(rows)), *sections, END])
 
 
@@ -367,7 +368,9 @@ The command `python results/servo_twins.py` wrote this page with spookid {spooki
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", type=Path, help="file of what is known, which grows")
-    text = page(Parts(parser.parse_args().parts))
+    parser.add_argument("--known", action="store_true", help="make the page of what that file has")
+    given = parser.parse_args()
+    text = page(Parts(given.parts, only_known=given.known))
     (HERE / "servo_twins.md").write_text(text, encoding="utf-8")
 
 

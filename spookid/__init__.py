@@ -30,7 +30,7 @@ _NAMES = {
     "mechanics.elastic": "Elastic",
     "mechanics.friction_loads": "ContinuousFriction Drag Friction Viscous",
     "mechanics.gear_friction": "GearFriction",
-    "mechanics.hidden": "RandomWalk",
+    "mechanics.hidden": "RandomWalk Signal",
     "mechanics.inertia": "FullInertia",
     "mechanics.inertia_coordinates": "Ellipsoid ExponentialEigenvalue LogCholesky",
     "mechanics.joint_kinds": "Cylindrical Fixed PinInSlot Planar Prismatic Screw Spherical Universal",
@@ -114,6 +114,7 @@ if TYPE_CHECKING:
     from spookid.mechanics.friction_loads import Viscous as Viscous
     from spookid.mechanics.gear_friction import GearFriction as GearFriction
     from spookid.mechanics.hidden import RandomWalk as RandomWalk
+    from spookid.mechanics.hidden import Signal as Signal
     from spookid.mechanics.inertia import FullInertia as FullInertia
     from spookid.mechanics.inertia_coordinates import Ellipsoid as Ellipsoid
     from spookid.mechanics.inertia_coordinates import ExponentialEigenvalue as ExponentialEigenvalue

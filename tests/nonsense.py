@@ -297,6 +297,7 @@ def cases() -> dict[str, Case]:
             {"stiffness": 50, "damping": 0.1, "motor_inertia": 0.01},
             lambda gear: w.held(s.Hinge("pin", w.ground, w.top, elastic=gear)),
         ),
+        "Signal": Case(s.Signal, {"signal": "u", "delay": 0.01}, lambda level: w.rubbed(s.Viscous(0.1 + 0 * level))),
         "RandomWalk": Case(
             s.RandomWalk, {"name": "heat", "intensity": 0.1}, lambda k: w.rubbed(s.Viscous(0.1 * (1 + k)))
         ),

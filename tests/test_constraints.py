@@ -289,6 +289,29 @@ def test_what_does_not_fit_is_refused(made, message):
         made()
 
 
+@pytest.mark.parametrize("backend", ["lm", "ipopt"])
+@pytest.mark.parametrize("settings", [{}, {"state_weight": 1e5}, {"state_weight": math.inf}, {"stepper": Spook()}])
+def test_a_row_that_is_said_twice_changes_no_answer(backend, settings):
+    t = np.arange(100) * 0.01
+    u, down = 0.5 * np.sin(7 * t), {"x": (0, 1, 0), "y": (0, 0, -1)}
+
+    def problem(rows, *recordings, **more):
+        J, b = Parameter("J", 0.02, lower=1e-5), Parameter("b", 0.05, lower=0)
+        first, other = Body("first", mass=1, inertia=(1e-3, J, 1e-3)), Body("other", mass=1, inertia=(1e-3, 2e-3, 1e-3))
+        drive = Hinge("drive", GROUND.frame(**down), first.frame(at=(0, 0, 0.1), **down), viscous=b)
+        driven = Hinge("driven", GROUND.frame(**down), other.frame(**down))
+        gears = [Gear(f"gear {i}", drive, driven, 0.5) for i in range(rows)]
+        model = Model([first, other], [drive, driven], [Motor(drive, "u")], gravity=gravity(9.81), constraints=gears)
+        return Problem("gears", model, [*recordings], [JointPosition(drive, "q", sigma=1e-3)], step=0.01, **more)
+
+    truth, start = {"J": 0.01, "b": 0.03}, {"drive": (0.3, 0.0)}
+    log = problem(1).simulate(truth, 0.99, start, inputs=Recording(t, {"u": u}), noise={"q": 1e-3}, substeps=4)
+    once, twice = (problem(rows, log, **settings).solve(backend=backend) for rows in (1, 2))
+    for name in truth:
+        assert twice[name].estimate == pytest.approx(once[name].estimate, abs=0.01 * once[name].std_err)
+        assert twice[name].std_err == pytest.approx(once[name].std_err, rel=1e-3)
+
+
 def test_rows_that_lose_their_rank_are_refused():
     """At the point of a cusp its row has no derivative left."""
     rod = Body("rod", mass=1, inertia=(0.01, 0.01, 0.01), free=True)

@@ -88,6 +88,7 @@ def test_nothing_is_asked_of_what_the_model_explains() -> None:
         ),
         (lambda: swing(lambda r: r.with_signals(theta=np.rint(652 * r.signal("theta")))), "ticks of an encoder"),
         (lambda: swing(faster(1e3)), "Are its times t in milliseconds?"),
+        (lambda: slide(change=lambda r: r.with_signals(x=r.signal("x") + 0.5 * (T > 2))), "Was its counter reset?"),
     ],
 )
 def test_what_is_wrong_is_asked_about(problem: Callable[[], Problem], words: str) -> None:
@@ -161,6 +162,14 @@ def test_noisy_accelerations_with_something_wrong_are_asked_about(
 ) -> None:
     (asked,) = shaken(noise, driven=True, change=change).questions()
     assert words in asked
+
+
+@pytest.mark.parametrize("wrong", [True, False])
+def test_millimetres_are_asked_about_where_noise_hides_accelerations(wrong: bool) -> None:
+    noise = 0.02 * np.random.default_rng(1).normal(size=len(T))
+    factor = 1e3 if wrong else 1.0
+    asked = slide(change=lambda r: r.with_signals(x=factor * (r.signal("x") + noise))).questions()
+    assert ["x was in millimetres" in one for one in asked] == [True] * wrong
 
 
 def test_a_lag_is_told_where_no_parameter_is_free() -> None:

@@ -148,12 +148,29 @@ def test_an_integral_of_the_error_is_found(estimator):
     covered(declared.solve(estimator=estimator), {"kp": 2.0, "ki": 5.0, "b": B})
 
 
-def test_the_gain_of_an_integral_is_identifiable_before_the_fit(tmp_path, capsys):
+PRODUCT = "kp=kp, drive=DCDrive(torque_constant=ki, resistance=3, supply=7, back_emf=0, duty_limit=None)"
+"""A drive in which the gain and the torque constant are a product, as it has neither limit nor back-EMF."""
+
+
+@pytest.mark.parametrize(
+    ("servo", "named"), [("kp=kp, ki=ki, kd=0.05", ""), (PRODUCT, "kp +100 %, ki -100 % (not identifiable)")]
+)
+def test_what_is_not_identifiable_is_named_before_the_fit(servo, named, tmp_path, capsys):
     log = with_integral()
     np.savez(tmp_path / "log.npz", t=log.t, **log.signals)
-    (tmp_path / "one.py").write_text(INTEGRAL.replace("LOG", str(tmp_path / "log.npz")))
+    (tmp_path / "one.py").write_text(UNSOLVED.replace("LOG", str(tmp_path / "log.npz")).replace("SERVO", servo))
     assert main(["check", str(tmp_path / "one.py")]) == 0
-    assert "not identifiable" not in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert ("not identifiable" in told) is bool(named)
+    assert named in told
+
+
+def test_a_smoother_refuses_an_integral(tmp_path, capsys):
+    (tmp_path / "one.py").write_text(
+        UNSOLVED.replace("[Recording.from_npz('LOG')]", "[]").replace("SERVO", "kp=kp, ki=ki")
+    )
+    assert main(["watch", str(tmp_path / "one.py"), str(tmp_path / "log.csv")]) == 2
+    assert "has the hidden state 'joint integral', which a smoother cannot hold" in capsys.readouterr().err
 
 
 def test_friction_that_sticks_with_deterministic_dynamics():
@@ -272,14 +289,14 @@ problem = Problem("servo", model, [], [HingeAngle(joint, "q")], step=0.005)
 """
 
 
-INTEGRAL = """from spookid import *
+UNSOLVED = """from spookid import *
 
 axes = dict(x=(0, 1, 0), y=(0, 0, -1))
 arm = Body("arm", mass=0.5, inertia=(1e-9, 1e-9, 1e-9))
 joint = Hinge("joint", GROUND.frame(**axes), arm.frame(at=(0, 0, 0.1), **axes), armature=0.002, viscous=0.02)
 kp, ki = Parameter("kp", 1.5, lower=0), Parameter("ki", 3.0, lower=0)
-servo = Servo(joint, "goal", kp=kp, ki=ki, kd=0.05)
-problem = Problem("servo", Model([arm], [joint], [servo], gravity=gravity(9.81)), [Recording.from_npz("LOG")],
+servo = Servo(joint, "goal", SERVO)
+problem = Problem("servo", Model([arm], [joint], [servo], gravity=gravity(9.81)), [Recording.from_npz('LOG')],
                   [HingeAngle(joint, "q")], step=0.005)
 """
 

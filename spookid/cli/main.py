@@ -16,10 +16,6 @@ from spookid.errors import ProblemError, is_text
 from spookid.registry import COMMANDS, Command, Study
 from spookid.version import __version__
 
-_SELDOM = 100_000
-"""Objects made between two searches for garbage: in what imports and figures leave it costs a command a tenth."""
-
-
 _PROBLEM = "Python file with `problem` or a dict `problems`; PROBLEM.py::key selects one of these"
 _UNSAID = dict.fromkeys(("max_iterations", "threads", "out", "source", "scheduler")) | {
     "backend": "lm",
@@ -53,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return Exit.WRONG_INPUT
     arguments = commands_parser(next((word for word in words if word in COMMANDS), "")).parse_args(words)
     before = gc.get_threshold()
-    gc.set_threshold(_SELDOM, *before[1:])
+    gc.set_threshold(100_000, *before[1:])  # searching what imports and figures leave costs a command a tenth
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # that a font has a substitute is no news
     interruption = Interruption()
     try:

@@ -24,15 +24,10 @@ from spookid.smoothing.estimate import OnlineEstimate
 from spookid.statistics.changes import Change
 from spookid.tables.table import ESTIMATED, Block, Table, as_text, counted, estimated, labelled, quantity, uncertain
 
-_EPOCH = 1e9
-"""Timestamps from here on [s] are taken for seconds since 1970, the others for seconds of the log."""
-_SELDOM = 0.1
-"""Between two times that the table is written [s] of the wall clock."""
-
 
 def clock(stamp: float) -> str:
     """Return the local time of day if a timestamp counts from 1970, otherwise seconds."""
-    if stamp < _EPOCH:
+    if stamp < 1e9:  # seconds of the log, not since 1970
         return f"{stamp:.2f} s"
     return time.strftime("%H:%M:%S", time.localtime(round(stamp)))
 
@@ -62,7 +57,7 @@ class View:
             title, width = f"{self.title}  {clock(now)}  {counted(rows, 'row')}{lost}", terminal.columns() - 1
             table = Table(("parameter", "value", "unit", ""), cells, left=(0, 2, 3))
             self._text = f"{title[:width]}\n{table.text(width, '  ')}"
-            if time.monotonic() - self._written >= _SELDOM:
+            if time.monotonic() - self._written >= 0.1:  # s: nobody reads faster
                 self._draw()
             return
         lines = [[clock(now), *values]]

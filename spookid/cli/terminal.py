@@ -121,8 +121,6 @@ def end(*_: object) -> None:
     os._exit(Exit.INTERRUPTED)
 
 
-_NARROWEST = 60
-"""The fewest columns that text is laid out in."""
 _unwritten: list[str] = []
 """Why stdout took no more, if that is no wish of who reads it."""
 
@@ -159,8 +157,8 @@ def finish() -> bool:
 
 
 def columns() -> int:
-    """Number of text columns for stdout."""
-    return max(shutil.get_terminal_size((COLUMNS, ROWS)).columns, _NARROWEST)
+    """Number of columns that text is laid out in on stdout, at least 60."""
+    return max(shutil.get_terminal_size((COLUMNS, ROWS)).columns, 60)
 
 
 def _write(stream: TextIO, text: str) -> None:

@@ -210,7 +210,8 @@ def _lost(before: State, after: State) -> ca.SX:
         gear_efforts(model, one.q, model.displacements(one.q), model.rates(one.q, one.v), inputs, widths)
         for one, inputs in ((one, stacked(one.inputs[signal] for signal in model.signals)) for one in (before, after))
     ]
-    efforts = Efforts(*((a + b) / 2 for a, b in zip(*((one.motor, one.external) for one in sides), strict=True)))
+    motors, weights = (sum(parts, ca.SX(0)) / 2 for parts in zip(*((s.motor, s.external) for s in sides), strict=True))
+    efforts = Efforts(motors, weights, before.inputs)
     middle, rates = [], [(before.rate(joint) + after.rate(joint)) / 2 for joint in model.joints]
     for joint in model.joints:
         turned = after.angle(joint) - before.angle(joint)

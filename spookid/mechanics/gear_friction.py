@@ -138,15 +138,15 @@ def gear_efforts(model: Model, q: ca.SX, position: ca.SX, rates: ca.SX, u: ca.SX
         ProblemError: for gears in a closed loop, where the weight that they carry is not determined.
     """
     motor, external = (ca.SX(len(model.freedoms), 1) for _ in range(2))
+    inputs = model.by_signal(u)
     geared = [joint for joint in model.joints if any(load.sees_efforts for load in joint.loads)]
     if not geared:
-        return Efforts(motor, external)
+        return Efforts(motor, external, inputs)
     if model.has_loops:
         raise ProblemError(
             f"{geared[0].place}: {geared[0].kind} {geared[0].name!r} has GearFriction in a model with closed loops, "
             "where the weight that a joint carries is not determined; use Friction"
         )
-    inputs = model.by_signal(u)
     for joint in geared:
         own = model.freedoms_of(joint)
         for servo in (servo for servo in model.servos if servo.joint is joint):
@@ -159,4 +159,4 @@ def gear_efforts(model: Model, q: ca.SX, position: ca.SX, rates: ca.SX, u: ca.SX
     for row, place in enumerate(joints.places):
         if place < len(model.freedoms):
             external[place] = carried[row]
-    return Efforts(model.in_motion(ca.densify(motor), (position, rates)), ca.densify(external))
+    return Efforts(model.in_motion(ca.densify(motor), (position, rates), inputs), ca.densify(external), inputs)

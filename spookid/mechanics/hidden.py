@@ -7,7 +7,7 @@ equations.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import casadi as ca
@@ -18,8 +18,8 @@ from spookid.errors import ProblemError, declared_at, shown
 from spookid.mechanics.body import GROUND, Body
 from spookid.mechanics.coefficients import Coordinate
 from spookid.mechanics.joints import Hinge, Joint
-from spookid.mechanics.loads import Load
-from spookid.parameter import Placeholder, placeholders_in, stacked
+from spookid.mechanics.loads import Hold, Input, Load
+from spookid.parameter import Placeholder, placeholders_in, stacked, symbolic
 from spookid.records import dataclass
 
 
@@ -46,6 +46,11 @@ class Hidden:
     def name(self) -> str:
         """Name of the joint."""
         return self.joint.name
+
+    @property
+    def body(self) -> Body:
+        """Body that the joint carries."""
+        return self.joint.child.body
 
     @classmethod
     def of_rate(
@@ -97,6 +102,33 @@ class RandomWalk(Placeholder):
         self.hidden = Hidden.of_rate(self, name, intensity, ends_at_zero=True)
 
 
+class Signal(Placeholder):
+    """Measured signal in coefficients of joints, their loads and servos, such as a temperature.
+
+    >>> k, heat = Parameter("k", 0.0), Signal("temperature")
+    >>> share = 1 + k * (heat - 40)
+    >>> warm = Hinge("warm", GROUND.frame(), arm.frame(), viscous=0.1 * share, coulomb=0.2 * share)
+
+    It has no noise; in tables of coefficients it is zero.
+
+    Args:
+        signal: name of the input in the recordings.
+        delay: time by which it acts later than its timestamps [s], a number or an expression of Parameters.
+        hold: value between its samples: ``"linear"`` interpolation or the one before (``"previous"``).
+
+    Raises:
+        ProblemError: for a name that is no text.
+    """
+
+    def __init__(self, signal: str, *, delay: Any = 0, hold: Hold = "linear") -> None:
+        self.place = declared_at()
+        if not (isinstance(signal, str) and signal):
+            raise ProblemError(f"{self.place}: Signal: signal is {shown(signal)}; give the name of an input")
+        super().__init__(signal)
+        self.signals = (signal,)
+        self.inputs = (Input(signal, symbolic(delay, f"{self.place}: Signal: delay"), hold),)
+
+
 def walks_in(expressions: Iterable[ca.SX]) -> list[Hidden]:
     """States of the random walks in expressions, each listed once."""
     found: Iterable[Any] = placeholders_in(expressions)
@@ -104,9 +136,14 @@ def walks_in(expressions: Iterable[ca.SX]) -> list[Hidden]:
 
 
 def inserted_in(
-    expression: ca.SX, hidden: Sequence[Hidden], joints: Sequence[Joint], motion: tuple[ca.SX, ca.SX]
+    expression: ca.SX,
+    hidden: Sequence[Hidden],
+    joints: Sequence[Joint],
+    motion: tuple[ca.SX, ca.SX],
+    inputs: Mapping[str, ca.SX],
 ) -> ca.SX:
-    """Expression in which positions and velocities of all joints, (n_s,) each, replace symbols of hidden states."""
+    """Expression in which positions and velocities of all joints, (n_s,) each, replace symbols of hidden states, and
+    inputs those of measured signals."""
     ends = np.cumsum([len(joint.coordinates) for joint in joints])
     starts = {joint.name: int(end) - len(joint.coordinates) for joint, end in zip(joints, ends, strict=True)}
     pairs: dict[Placeholder, ca.SX] = {
@@ -114,5 +151,6 @@ def inserted_in(
         for one in hidden
         for symbol, joint, coordinate, of_rate in one.symbols
     }
+    pairs |= {one: inputs[one.signals[0]] for one in placeholders_in([expression]) if isinstance(one, Signal)}
     found: ca.SX = ca.substitute(expression, ca.vertcat(*pairs), ca.densify(stacked(pairs.values())))
     return found

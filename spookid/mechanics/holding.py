@@ -302,3 +302,8 @@ def spanning_tree(bodies: Sequence[Body], joints: Sequence[Joint], measured: Col
         if all(joint in order for joint in measured):
             break
     return order
+
+
+def row_labels(bodies: Sequence[Body], quantity: str) -> tuple[str, ...]:
+    """Names of the 6 n_b components of the body impulses, such as ``Δp_u A.x``."""
+    return tuple(f"{quantity} {body.name}.{axis}" for body in bodies for axis in ("x", "y", "z", "rx", "ry", "rz"))

@@ -242,7 +242,9 @@ def bound_of(model: Model, joint: Joint, position: ca.SX, before: ca.SX, rates: 
     own = model.freedoms_of(joint)
     bound = joint.bound(position[own, 0], before[own, 0], efforts[own])
     parts = bound.load, bound.constant, bound.load_lean, bound.constant_lean
-    return Bound(*(None if part is None else model.in_motion(part, (position, rates)) for part in parts))
+    return Bound(
+        *(None if part is None else model.in_motion(part, (position, rates), efforts.inputs) for part in parts)
+    )
 
 
 def along(
@@ -260,7 +262,7 @@ def along(
     bound = joint.bound(position, rate, efforts)
     lean = 0 if bound.constant_lean is None else bound.constant_lean
     dry = smooth_sign(rate, width) * bound.constant + lean
-    return model.effort(joint, position, rate, inputs, width, motion) - model.in_motion(dry, motion)
+    return model.effort(joint, position, rate, inputs, width, motion) - model.in_motion(dry, motion, inputs)
 
 
 def impulses_along(

@@ -99,6 +99,8 @@ class Efforts:
     """That of motors and servos."""
     external: ca.SX
     """That of the weight of what the joint carries."""
+    inputs: Mapping[str, ca.SX] = field(default_factory=dict)
+    """All inputs of the model, by signal."""
 
     @classmethod
     def sample(cls, coordinates: int) -> Efforts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -14,7 +14,7 @@ from spookid.errors import ProblemError, collected, declared_at
 from spookid.mechanics.body import GROUND, Body, Frame, RobotFile
 from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.contacts import Contact
-from spookid.mechanics.hidden import Hidden, inserted_in, walks_in
+from spookid.mechanics.hidden import Hidden, Signal, inserted_in, walks_in
 from spookid.mechanics.holding import Freedom, Holding, rooted, spanning_tree
 from spookid.mechanics.inertia import Belief
 from spookid.mechanics.joints import Joint
@@ -24,7 +24,7 @@ from spookid.mechanics.motor import Motor
 from spookid.mechanics.moving import JointState, MovingFrame
 from spookid.mechanics.point_loads import PointLoad
 from spookid.mechanics.servo import Servo, sorted_drives
-from spookid.parameter import at_rest, stacked, symbolic
+from spookid.parameter import at_rest, placeholders_in, stacked, symbolic
 from spookid.records import dataclass
 
 Coordinates = Literal["joint", "maximal"]
@@ -105,7 +105,7 @@ class Model(metaclass=Checked):
         kinds |= {"loads": PointLoad, "servos": Servo, "constraints": Constraint}
         for name, kind in kinds.items():
             object.__setattr__(self, name, collected(getattr(self, name), kind, f"{self.place}: Model: {name}"))
-        added = [one.joint for one in self.hidden if one.joint.child.body.name not in {b.name for b in self.bodies}]
+        added = [one.joint for one in self.hidden if one.body.name not in {body.name for body in self.bodies}]
         object.__setattr__(self, "bodies", (*self.bodies, *(joint.child.body for joint in added)))
         object.__setattr__(self, "joints", (*self.joints, *added))
         object.__setattr__(self, "gravity", symbolic(self.gravity, f"{self.place}: gravity", (3,)))
@@ -197,7 +197,7 @@ class Model(metaclass=Checked):
     def signals(self) -> tuple[str, ...]:
         """Names of all input signals, each once: of motors, joint loads, point loads and constraints."""
         things: tuple[Joint | PointLoad | Constraint, ...] = (*self.joints, *self.loads, *self.ties)
-        others = (signal for thing in (*self.servos, *things) for signal in thing.signals)
+        others = (signal for thing in (*self.servos, *self.measured, *things) for signal in thing.signals)
         return tuple(dict.fromkeys([*(motor.signal for motor in self.motors), *others]))
 
     def signals_of(self, joint: Joint) -> tuple[str, ...]:
@@ -216,20 +216,27 @@ class Model(metaclass=Checked):
     ) -> ca.SX:
         """Effort of a joint's loads and servos, see ``Joint.effort`` and ``in_motion``, (n,) [N m or N]."""
         driven = (one.mean_effort(position, rates, inputs) for one in self.servos if one.joint is joint)
-        return self.in_motion(sum(driven, joint.effort(position, rates, inputs, width)), motion)
+        return self.in_motion(sum(driven, joint.effort(position, rates, inputs, width)), motion, inputs)
 
     @cached_property
     def hidden(self) -> tuple[Hidden, ...]:
         """Additional states: motors of elastic gears, integrals of servos, and random walks of coefficients."""
-        expressions = (e for things in (self.joints, self.servos) for one in things for e in one.expressions())
         own = (*(j.elastic.hidden for j in self.joints if j.elastic), *(servo.integrator for servo in self.servos))
-        return (*(one for one in own if one is not None), *walks_in(expressions))
+        return (*(one for one in own if one is not None), *walks_in(self._coefficients()))
 
-    def in_motion(self, expression: ca.SX, motion: tuple[ca.SX, ca.SX] | None) -> ca.SX:
-        """Expression in which positions and rates of all joints, (n_s,) each, replace the placeholders; None: zeros."""
-        if not self.hidden:
-            return expression
-        return at_rest(expression) if motion is None else inserted_in(expression, self.hidden, self.joints, motion)
+    @cached_property
+    def measured(self) -> tuple[Signal, ...]:
+        """Measured signals in coefficients of joints and servos."""
+        return tuple(one for one in placeholders_in(self._coefficients()) if isinstance(one, Signal))
+
+    def _coefficients(self) -> Iterator[ca.SX]:
+        return (e for things in (self.joints, self.servos) for one in things for e in one.expressions())
+
+    def in_motion(self, expression: ca.SX, motion: tuple[ca.SX, ca.SX] | None, inputs: Mapping[str, ca.SX]) -> ca.SX:
+        """Expression with positions and rates of all joints, (n_s,) each, and inputs for placeholders; None: zeros."""
+        if motion is None or not (self.hidden or self.measured):
+            return at_rest(expression)
+        return inserted_in(expression, self.hidden, self.joints, motion, inputs)
 
     def by_signal(self, u: ca.SX) -> dict[str, ca.SX]:
         """Map input names to their symbols (n_u,), or the names in ``signals`` only."""
@@ -247,7 +254,7 @@ class Model(metaclass=Checked):
         own: list[tuple[Any, Input]] = [(motor, motor.input) for motor in self.motors]
         return (
             own
-            + [(servo, one) for servo in self.servos for one in servo.inputs]
+            + [(thing, one) for things in (self.servos, self.measured) for thing in things for one in thing.inputs]
             + [(load, one) for joint in self.joints for load in joint.loads for one in load.inputs]
         )
 
@@ -391,10 +398,3 @@ class Model(metaclass=Checked):
         if body not in self.bodies:
             raise ProblemError(f"{body.place}: Body {body.name!r} is not in the model; give one of its bodies")
         return self.bodies.index(body)
-
-
-def row_labels(model: Model, quantity: str) -> tuple[str, ...]:
-    """Names of the 6 n_b components of the body impulses, such as ``Δp_u A.x``."""
-    return tuple(
-        f"{quantity} {body.name}.{axis}" for body in model.bodies for axis in ("x", "y", "z", "rx", "ry", "rz")
-    )

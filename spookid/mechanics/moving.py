@@ -176,9 +176,6 @@ def inserted(expression: ca.SX, symbols: Sequence[MovingFrame], frames: Sequence
     return ca.substitute([expression], old, new)[0]
 
 
-_THERE = Body("there", mass=1, inertia=(1, 1, 1))  # of frame b, whatever body the joint holds
-
-
 def check_joint(joint: Joint, what: str) -> None:
     """Raise ProblemError for a joint whose methods fail, return wrong sizes, or contradict each other."""
     there, still = _there(joint), ca.SX(3, 1)
@@ -190,7 +187,8 @@ def check_joint(joint: Joint, what: str) -> None:
     if abs((length := float(np.linalg.norm(parts[1]))) - 1) > HALF_DIGITS:
         raise ProblemError(f"{what}: transform returns a quaternion of length {length:.3g}; its length must be 1")
     origin, turn = (ca.SX(ca.DM(part)) for part in parts)
-    b = MovingFrame(Frame(_THERE, still, ca.SX.eye(3)), origin, turn, still, still)
+    body = Body("there", mass=1, inertia=(1, 1, 1))  # whatever the joint holds
+    b = MovingFrame(Frame(body, still, ca.SX.eye(3)), origin, turn, still, still)
     a = MovingFrame.grounded(Frame(GROUND, still, ca.SX.eye(3)))
     with evaluating(what):
         violation, position = (_number(part) for part in (joint.violation(a, b), joint.position(a, b)))

@@ -27,8 +27,6 @@ from spookid.robots.markup import Document, Edit, Element
 from spookid.robots.parts import Parts
 from spookid.robots.urdf import turn
 
-_SCHEMA = 1
-"""Version of the layout of the file's companion."""
 _IN_URDF = {"viscous": "damping", "coulomb": "friction"}
 _IN_MJCF = {
     "viscous": "damping",
@@ -244,7 +242,7 @@ def _document(
     words = _IN_URDF if robot.source.format == "URDF" else _IN_MJCF
     held = {name for name, one in derived.items() if _is_held(robot, one, words, joints)}
     facts: dict[str, Any] = {
-        "schema": _SCHEMA,
+        "schema": 1,
         "robot": {"name": robot.name, "file": source.file.name, "format": robot.source.format},
         "sha256": hashlib.sha256(source.content).hexdigest(),
         "file": target.name,

@@ -169,7 +169,11 @@ class Samples:
 
 
 def signals(problem: Problem) -> frozenset[str]:
-    """Names of the signals of sensors and inputs."""
+    """Names of the signals of sensors and inputs; refuses hidden states."""
+    for one in problem.model.hidden:
+        raise ProblemError(
+            f"{problem.what} has the hidden state {one.name!r}, which a smoother cannot hold; fit recordings with it"
+        )
     return frozenset({*(channel.signal for channel in problem.channels), *problem.model.signals})
 
 

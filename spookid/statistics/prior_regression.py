@@ -23,8 +23,8 @@ import numpy as np
 
 from spookid.kernels.arrays import Array
 from spookid.kernels.precision import NEWTON, NO_INFORMATION
-from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
+from spookid.statistics.variances import student
 from spookid.statistics.weak_directions import RESOLVED
 
 _FINEST = 96
@@ -209,7 +209,7 @@ class _Fit:
         inverse, unseen = _inverse(information + prior)
         blocks = len(merged)
         changes = np.array([_inverse(information + prior - own)[0] @ g for g, own in zip(right, parts, strict=True)])
-        wide = (special.stdtrit(blocks - 1, 0.975) / special.ndtri(0.975)) ** 2 if blocks > 1 else np.nan
+        wide = student(blocks - 1) ** 2 if blocks > 1 else np.nan
         of_rows = wide * (blocks - 1) / blocks * changes.T @ changes
         of_belief = inverse @ prior @ inverse
         basis, count, p = self._belief.root, self._count, len(self._phi)

@@ -87,9 +87,13 @@ def widened(known: Array, parts: Array, variances: Variances) -> Array:
     A = whitening.T @ parts @ whitening
     relative, directions = np.linalg.eigh(np.einsum("gh,gij,hjk->ik", D, A, A, optimize=True))
     freedom = np.clip(2 / np.maximum(relative, TINY), *_FREEDOM)
-    upper = 1 - LEVEL / 2
-    half = root @ directions * (special.stdtrit(freedom, upper) / special.ndtri(upper))
+    half = root @ directions * student(freedom)
     return np.asarray(half @ half.T)
+
+
+def student(freedom: Array | float) -> Array | float:
+    """Width of an interval by Student's distribution over that by the normal one."""
+    return special.stdtrit(freedom, 1 - LEVEL / 2) / special.ndtri(1 - LEVEL / 2)  # type: ignore[no-any-return]
 
 
 _PROBES = (8, 96)

@@ -21,8 +21,9 @@ from spookid.errors import ProblemError, evaluating
 from spookid.kernels.arrays import Array
 from spookid.mechanics.constraints import Passage
 from spookid.mechanics.gear_friction import gear_efforts
+from spookid.mechanics.holding import row_labels
 from spookid.mechanics.joint_coordinates import JointCoordinates, Transmitted, disturbance_names
-from spookid.mechanics.model import Mechanics, Model, row_labels
+from spookid.mechanics.model import Mechanics, Model
 from spookid.parameter import stacked
 from spookid.records import dataclass
 from spookid.stepping.base import (
@@ -216,7 +217,7 @@ class OneStep(StateScheme["_Rows"], Stepper):
         """Factors of the first state, equality constraints, and random impulses."""
         step, none = self.step(model, settings), ca.SX.sym("none", 0)
         (held, fast), variables, loads = self._labels(model), step.variables, step.split.loads
-        labels = tuple(f"v {label}" for label in row_labels(model, "moved")) + held
+        labels = tuple(f"v {label}" for label in row_labels(model.bodies, "moved")) + held
         tree = tuple(f"λ {label}" for label in model.holding.labels(step.joints.tree))
         balance = ca.vertcat(ca.SX(0, 1), *(loads[joint] for joint in step.joints.tree))
         speeds = step.own.velocity_rows, variables, model.holding.speed_data(step.u), fast

@@ -40,10 +40,11 @@ from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.gear_friction import gear_efforts
+from spookid.mechanics.holding import row_labels
 from spookid.mechanics.joint_coordinates import JointCoordinates, Transmitted
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.kinematics import Values, evaluated, velocities
-from spookid.mechanics.model import Model, row_labels
+from spookid.mechanics.model import Model
 from spookid.parameter import is_zero, stacked
 from spookid.records import dataclass
 from spookid.stepping.base import (
@@ -343,7 +344,7 @@ class SpookStep(VirtualWork):
         """Equality constraints of a step: (q₊ ⊟ q)/h − v₊ = 0 and Σλ + G v₊ − a = 0."""
         moved = self.model.configuration.difference(self.q_next, self.q) / self.settings.step
         rows = ca.vertcat(moved - self.v_next, self.constraint(self.v_next, self.multipliers))
-        labels = row_labels(self.model, "v") + self.model.holding.labels()
+        labels = row_labels(self.model.bodies, "v") + self.model.holding.labels()
         return Factor("step", Group.STATE, rows, self.variables, self.speed_data, labels, kind=Kind.HARD)
 
     def first(self) -> Factor:
@@ -362,7 +363,7 @@ class SpookStep(VirtualWork):
         return apart, self.at.constraint @ self.v - holding.all_speeds(self.u)
 
     def _both(self, *quantities: str) -> tuple[str, ...]:
-        return tuple(label for quantity in quantities for label in row_labels(self.model, quantity))
+        return tuple(label for quantity in quantities for label in row_labels(self.model.bodies, quantity))
 
 
 def regularized(model: Model, h: ca.SX) -> tuple[ca.SX, ca.SX, int]:

@@ -26,8 +26,8 @@ from spookid.estimation.plan import STAGES, through
 from spookid.estimation.solving import begun
 from spookid.kernels.arrays import Array, Integers
 from spookid.kernels.precision import EQUAL
+from spookid.mechanics.holding import row_labels
 from spookid.mechanics.joint_coordinates import JointCoordinates
-from spookid.mechanics.model import row_labels
 from spookid.solvers.callbacks import settings
 from spookid.solvers.ipopt import program
 from spookid.solvers.places import Place
@@ -304,7 +304,7 @@ def unknowns_of_a_step(problem: Problem, count: int) -> list[str]:
     moving = scheme.motion(model).tangent
     names = list(JointCoordinates(model).names)
     if scheme.coordinates != "joint" or len(names) != moving:
-        names = [*row_labels(model, "pose"), *row_labels(model, "velocity")][:moving]
+        names = [*row_labels(model.bodies, "pose"), *row_labels(model.bodies, "velocity")][:moving]
     sizes = scheme.reactions(model), scheme.touching(model), scheme.law.unknowns(model)
     for kind, size in zip(("reaction", "contact", "friction"), sizes, strict=True):
         names += [f"{kind} {i}" for i in range(size)]

@@ -15,10 +15,10 @@ from spookid.report.pictures import BLUE, GREY, RED
 from spookid.report.study_page import Answer
 from spookid.results.result import Solution
 from spookid.studies.job import Job, KeptFits, Source, alone, unfinished
-from spookid.studies.profiling import CRITICAL, Profile, ProfilePoint, expected_fits, profile, side
+from spookid.studies.profiling import Profile, ProfilePoint, digits, expected_fits, profile, side
 from spookid.studies.variants import estimator_line
 from spookid.studies.worker_pool import WorkerPool
-from spookid.tables.table import Block, Table, as_text, labelled, number
+from spookid.tables.table import HALF_WIDTH, Block, Table, as_text, labelled, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -123,7 +123,7 @@ def table(profiles: Sequence[Profile]) -> str:
 
 def blocks(profiles: Sequence[Profile]) -> list[Block]:
     """Report of all profiles: title, table and sentences."""
-    rows = [(p.row[0], number(p.estimate, 5), *p.row[1:], str(len(p.points) - 1)) for p in profiles]
+    rows = [(p.row[0], number(p.estimate, digits(p.interval)), *p.row[1:], str(len(p.points) - 1)) for p in profiles]
     title = [f"Profiles of {profiles[0].problem}", *estimator_line(profiles[0].assumptions)]
     head = ("parameter", "estimate", "linearized 95 %", "likelihood ratio 95 %", "fits")
     return [*title, Table(head, rows), *(f"{p.name}: {p.verdict}" for p in profiles)]
@@ -140,7 +140,7 @@ def figure(profiles: Sequence[Profile]) -> Figure:
 
 def _draw(panel: Axes, profile: Profile) -> None:
     values = [point.value for point in profile.points]
-    panel.axhspan(-CRITICAL, CRITICAL, color=GREY, alpha=0.15, linewidth=0, label="within 95 %")
+    panel.axhspan(-HALF_WIDTH, HALF_WIDTH, color=GREY, alpha=0.15, linewidth=0, label="within 95 %")
     panel.plot(values, [point.zeta for point in profile.points], "o-", color=BLUE, markersize=4, label="refitted")
     if math.isfinite(profile.std_err) and profile.std_err > 0:
         line = [(value - profile.estimate) / profile.std_err for value in values]

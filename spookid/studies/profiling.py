@@ -34,8 +34,6 @@ from spookid.solvers.status import Status
 from spookid.studies.variants import Chosen, Fit, estimator_line, fitting, is_hard, raised
 from spookid.tables.table import HALF_WIDTH, Block, Listed, Table, Tabular, labelled, number
 
-CRITICAL = HALF_WIDTH
-"""ζ at the ends of a 95 % interval."""
 _FAR, _RISE, _TOO_FAR = 2.5, 0.6, 4.0
 """ζ at which a side ends, its rise that is sought from point to point, and ζ from which a first point is taken back."""
 _MOST_POINTS = 15
@@ -82,7 +80,7 @@ class Profile(Tabular):
     @property
     def linear(self) -> tuple[float, float]:
         """Linearized 95 % interval; NaN without a standard error."""
-        return self.estimate - CRITICAL * self.std_err, self.estimate + CRITICAL * self.std_err
+        return self.estimate - HALF_WIDTH * self.std_err, self.estimate + HALF_WIDTH * self.std_err
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -98,7 +96,7 @@ class Profile(Tabular):
     def ratio(self) -> float:
         """Width of the likelihood-ratio interval divided by the width of the linearized interval."""
         low, high = self.interval
-        return (high - low) / (2 * CRITICAL * self.std_err) if self.std_err > 0 else math.nan
+        return (high - low) / (2 * HALF_WIDTH * self.std_err) if self.std_err > 0 else math.nan
 
     @property
     def holds(self) -> bool:
@@ -128,6 +126,8 @@ class Profile(Tabular):
         if self.holds:
             return "The linearized interval is accurate: both intervals agree within 10 % of their width."
         wide = f"{self.ratio:.2g} times as wide as the linearized interval"
+        if abs(self.ratio - 1) < 0.1:
+            wide = "as wide as the linearized interval, but not centred on the estimate"
         return f"The likelihood-ratio interval is {wide}; use the likelihood-ratio interval."
 
     @property
@@ -168,8 +168,8 @@ class Profile(Tabular):
         """Where ζ crosses its critical value, on a straight line between points."""
         way = [p for p in self.points if side * (p.value - self.estimate) >= 0][::side]
         for inner, outer in pairwise(way):
-            if abs(outer.zeta) >= CRITICAL:
-                share = (CRITICAL - abs(inner.zeta)) / (abs(outer.zeta) - abs(inner.zeta))
+            if abs(outer.zeta) >= HALF_WIDTH:
+                share = (HALF_WIDTH - abs(inner.zeta)) / (abs(outer.zeta) - abs(inner.zeta))
                 return inner.value + share * (outer.value - inner.value)
         bound = self.upper if side > 0 else self.lower
         return bound if way[-1].value == bound else side * math.inf
@@ -182,7 +182,13 @@ def expected_fits() -> int:
 
 def interval_words(ends: tuple[float, float]) -> str:
     """Format an interval as ``[low, high]``, or as a dash if it is unknown."""
-    return "-" if any(map(math.isnan, ends)) else f"[{number(ends[0], 5)}, {number(ends[1], 5)}]"
+    return "-" if any(map(math.isnan, ends)) else f"[{', '.join(number(end, digits(ends)) for end in ends)}]"
+
+
+def digits(ends: tuple[float, float]) -> int:
+    """Significant digits that show an interval: five, or more for one that is narrow."""
+    size, width = max(map(abs, ends)), ends[1] - ends[0]
+    return max(5, math.ceil(math.log10(size / width)) + 2) if 0 < width < math.inf else 5
 
 
 @checked

@@ -24,8 +24,9 @@ from spookid.studies import profile_study as profile_folder
 from spookid.studies import profiling
 from spookid.studies.job import Source
 from spookid.studies.profile_study import table
-from spookid.studies.profiling import CRITICAL, Profile, ProfilePoint, interval_words
+from spookid.studies.profiling import Profile, ProfilePoint, interval_words
 from spookid.studies.worker_pool import WorkerPool
+from spookid.tables.table import HALF_WIDTH
 
 TRUTH = {"J": 0.005, "b": 2e-3}
 
@@ -60,21 +61,28 @@ def of(zetas: dict[float, float], lower: float = -math.inf, upper: float = math.
 
 def test_a_straight_line_gives_the_linear_interval() -> None:
     found = of({x: x for x in (-3.0, -1.5, -0.5, 0.7, 1.4, 2.6)})
-    assert found.interval == pytest.approx((-CRITICAL, CRITICAL))
+    assert found.interval == pytest.approx((-HALF_WIDTH, HALF_WIDTH))
     assert found.interval == pytest.approx(found.linear)
     assert found.verdict.startswith("The linearized interval is accurate")
 
 
 def test_a_bent_line_gives_another() -> None:
     found = of({-2.0: -4.0, -1.0: -2.0, 1.0: 1.0, 3.0: 3.0})
-    assert found.interval == pytest.approx((-CRITICAL / 2, CRITICAL))
+    assert found.interval == pytest.approx((-HALF_WIDTH / 2, HALF_WIDTH))
     assert "0.75 times as wide" in found.verdict
+    shifted = of({-2.0: -2.5, -1.0: -1.25, 1.0: 0.83, 3.0: 2.5})
+    assert "as wide as the linearized interval, but not centred" in shifted.verdict
+
+
+def test_an_interval_has_as_many_digits_as_show_its_width() -> None:
+    assert interval_words((1.2, 3.4)) == "[1.2, 3.4]"
+    assert interval_words((1.3499999e-4, 1.3500001e-4)) == "[0.00013499999, 0.00013500001]"
 
 
 def test_an_end_that_is_not_reached_is_the_bound_or_infinite() -> None:
-    assert of({-1.0: -1.0, 3.0: 3.0}, lower=-1.0).interval == pytest.approx((-1.0, CRITICAL))
+    assert of({-1.0: -1.0, 3.0: 3.0}, lower=-1.0).interval == pytest.approx((-1.0, HALF_WIDTH))
     found = of({-1.0: -1.0, 3.0: 3.0})
-    assert found.interval == pytest.approx((-math.inf, CRITICAL))
+    assert found.interval == pytest.approx((-math.inf, HALF_WIDTH))
     assert found.verdict == "The data give no bound on b below."
     assert of({-1.0: -0.1, 1.0: 0.1}).verdict == "The data give no bound on b below or above."
     known = of({-3.0: -3.0, 3.0: 3.0}, std_err=math.nan)
@@ -100,7 +108,7 @@ def test_the_ends_are_where_the_refitted_cost_rises_by_the_critical_value(J: Pro
 
     def rise(value: float) -> float:
         fit = problem().solve(fixed=["J"], initial={"J": value})
-        return (fit.cost.total - solution.cost.total) / noise - CRITICAL**2
+        return (fit.cost.total - solution.cost.total) / noise - HALF_WIDTH**2
 
     low, high = J.interval
     assert brentq(rise, J.estimate, 2 * high - J.estimate, rtol=1e-4) == pytest.approx(high, abs=0.02 * (high - low))
