@@ -111,9 +111,12 @@ def _of_sensor(condensed: Condensed, experiment: Experiment, i: int) -> list[Alt
     ones = [np.full(len(m.observed), 1 / sigma) for m in experiment.motions]
     causes = causes_of_lag([m.observed[:, i] for m in experiment.motions], h, experiment.held)
     lags = _rows(condensed, Group.OBSERVATION, key, experiment.rates(i))
+    offsets = _rows(condensed, Group.OBSERVATION, key, ones)
+    # What shifts residuals but no slope leaves determinants as they are, and so does a delay of all samples.
+    of_lag = 0.0 if len(experiment.sensors) == 1 else None
     return [
-        *(Alternative(f"{signal} lags by about {{}}: {cause}", "s", lags, sizes) for cause, sizes in causes),
-        Alternative(f"{signal} is off by about {{}}: an offset?", unit, _rows(condensed, Group.OBSERVATION, key, ones)),
+        *(Alternative(f"{signal} lags by about {{}}: {cause}", "s", lags, sizes, of_lag) for cause, sizes in causes),
+        Alternative(f"{signal} is off by about {{}}: an offset?", unit, offsets, volume=0.0),
     ]
 
 
@@ -126,7 +129,7 @@ def _of_coordinate(condensed: Condensed, experiment: Experiment, j: int) -> list
     what = "torque" if unit == "N m" else "force"
     words = f"{{}} of constant {what} in {name}: an offset of the motor, or a tilt?"
     most = experiment.efforts.get(name, np.inf)
-    return [Alternative(words, unit, _rows(condensed, Group.STATE, name, parts), (-most, most))]
+    return [Alternative(words, unit, _rows(condensed, Group.STATE, name, parts), (-most, most), 0.0)]
 
 
 def _of_motor(condensed: Condensed, experiment: Experiment, m: int) -> list[Alternative]:
@@ -136,7 +139,7 @@ def _of_motor(condensed: Condensed, experiment: Experiment, m: int) -> list[Alte
     inputs = [motion.inputs[:, place] for motion in experiment.motions]
     return [
         Alternative(
-            one.words, one.unit, _rows(condensed, Group.STATE, driven, [scale * c for c in one.changes]), one.sizes
+            one.words, one.unit, _rows(condensed, Group.STATE, driven, [scale * c for c in one.changes]), one.sizes, 0.0
         )
         for one in causes_of_input(signal, driven, inputs, experiment.step, experiment.held)
     ]

@@ -234,9 +234,11 @@ class _Answers:
             if not np.any(own):
                 break
             best = int(np.argmax(np.where(own, np.abs(z), 0.0)))
-            if LAG in self.words[best][0]:
-                late = own & [DELAY in words for words, _ in self.words] & (z**2 > z[best] ** 2 - limit(1) ** 2)
-                best = int(np.argmax(np.where(late, np.abs(z), 0.0))) if np.any(late) else best
+            for free, simple in ((LAG, DELAY), (ONCE, "")):  # of causes that say the same, the one with less freedom
+                if free in self.words[best][0]:
+                    like = own & [simple in words and free not in words for words, _ in self.words]
+                    like &= z**2 > z[best] ** 2 - limit(1) ** 2
+                    best = int(np.argmax(np.where(like, np.abs(z), 0.0))) if np.any(like) else best
             meant = [(best, float(sizes[best]))]
             shared = fine.gram[best] ** 2 / np.where(own, squares, 1.0) / squares[best]
             own &= (shared > 0.5) & (z**2 > z[best] ** 2 / 2) & [words != self.words[best] for words in self.words]
