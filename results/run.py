@@ -70,7 +70,7 @@ PAGES = (
     Page(("releases.md",), "results/releases.py", 5, data=True),
     Page(("servo.md",), "results/servo.py", 5, data=True),
     Page(("go2.md",), "results/go2.py", 5, data=True),
-    Page(("servo_twins.md",), "results/servo_twins.py", 5, ("mujoco",)),
+    Page(("servo_twins.md",), "results/servo_twins.py", 15, ("mujoco",)),
     Page(("hostile.md",), "-m tests.hostile 20 --markdown results/hostile.md", 5),
     Page(("transmissions.md",), "results/transmissions.py", 5),
     Page(("excitation_standing.md",), "results/excitation_standing.py", 8, ("example_robot_data", "pinocchio")),

@@ -222,3 +222,10 @@ def test_a_given_weight_and_few_degrees_of_freedom_are_refused() -> None:
         StudentT(0.5)
     with pytest.raises(ProblemError, match="estimated noise"):
         posed(recorded(0, 0.02, SCALE), jitter=None).with_(state_weight=1e6, estimator="auto").solve()
+
+
+def test_samples_of_fast_motion_are_no_outliers_of_a_clock_that_jitters() -> None:
+    """The seed is one of which samples stand out from their neighbours."""
+    found = posed(jittered(6, 0.02), jitter=None).solve()
+    assert noise(found)[1] == pytest.approx(JITTER, rel=0.1)
+    assert not any(one.code == "samples.outliers" for one in found.findings)

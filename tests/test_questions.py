@@ -164,6 +164,14 @@ def test_noisy_accelerations_with_something_wrong_are_asked_about(
     assert words in asked
 
 
+@pytest.mark.parametrize("wrong", [True, False])
+def test_millimetres_are_asked_about_where_noise_hides_accelerations(wrong: bool) -> None:
+    noise = 0.02 * np.random.default_rng(1).normal(size=len(T))
+    factor = 1e3 if wrong else 1.0
+    asked = slide(change=lambda r: r.with_signals(x=factor * (r.signal("x") + noise))).questions()
+    assert ["x was in millimetres" in one for one in asked] == [True] * wrong
+
+
 def test_a_lag_is_told_where_no_parameter_is_free() -> None:
     known = slide(0.03).with_(fixed=("m", "b"), initial={"m": 2.0, "b": 4.0})
     (asked,) = known.questions()

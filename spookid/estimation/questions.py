@@ -238,29 +238,25 @@ def _efforts(problem: Problem, recording: Recording, balance: Balance, clearly: 
         np.linalg.LinAlgError,
     ):  # of which nothing can be told; if something is wrong, the fit says so
         return
-    if np.max(efforts.unexplained, initial=0.0) > _LITTLE:
-        problem, balance, efforts = _calmer(problem, recording, balance, efforts)
     shares = efforts.unexplained
-    if np.max(shares, initial=0.0) > _LITTLE and np.all(np.isfinite(shares)):
-        shares = balance.beyond_noise(efforts, recording)
-    worst = float(np.max(shares, initial=0.0))
-    if worst <= _LITTLE < np.max(efforts.unexplained, initial=0.0):  # noise leaves so much by itself
-        return
-    late = [*_lag(problem, recording, efforts)]
+    if np.max(shares, initial=0.0) > _LITTLE:
+        problem, balance, efforts, shares = _beyond_noise(problem, recording, balance, efforts)
+    worst, whole = (float(np.max(one, initial=0.0)) for one in (shares, efforts.unexplained))
+    late = [] if worst <= _LITTLE < whole else [*_lag(problem, recording, efforts)]  # noise may leave that much
     yield from late
-    if late or worst <= _LITTLE:
+    if late or whole <= _LITTLE:
         return
     said = f"In recording {recording.name!r}, with parameters within a factor of ten of their initial values, "
     required = "of the squared effort that the motion requires"
-    best, least = None, _mean_square(shares)
+    best, least = None, _mean_square(efforts.unexplained)
     for kind in _suppositions(problem, recording, balance, efforts):
         for one in kind:
             share = _left(one.efforts)
-            if _better(shares, share) and _mean_square(share) < clearly * least:
+            if _better(efforts.unexplained, share) and _mean_square(share) < clearly * least:
                 best, least = one, _mean_square(share)
         if best is not None and least < _LITTLE**2:
             break
-    given = _mean_square(shares)
+    given = _mean_square(efforts.unexplained)
     if best is not None:
         effect = (
             f"{said}the model does not explain {_percent(given)} {required}. This share would be {_percent(least)} "
@@ -281,18 +277,30 @@ def _efforts(problem: Problem, recording: Recording, balance: Balance, clearly: 
     yield _question("model", [recording.name], {"unexplained": worst}, effect, advice)
 
 
-def _calmer(
+def _beyond_noise(
     problem: Problem, recording: Recording, balance: Balance, efforts: Efforts, factor: float = 4.0
-) -> tuple[Problem, Balance, Efforts]:
-    """The same with a motion of a lower cutoff, if far less is left then: that was noise, which falls with the power
-    5/2 of the cutoff, as what comes from a wrong unit or sign does not."""
+) -> tuple[Problem, Balance, Efforts, Array]:
+    """The same with what is left beyond noise: with a motion of a lower cutoff, if far less is left then, or more of it
+    beyond noise. That of positions falls with the power 5/2 of the cutoff, as what comes from a wrong unit or sign does
+    not."""
+
+    def beyond(one: Balance, motion: Efforts) -> Array:
+        left = motion.unexplained
+        unclear = np.max(left, initial=0.0) > _LITTLE and bool(np.all(np.isfinite(left)))
+        return one.beyond_noise(motion, recording) if unclear else left
+
     calm = problem.with_(recordings=[recording], step=problem.step, cutoff=problem.cutoff / factor)
     other = Balance(calm)
     try:
         calmer = other.along(recording)
     except (ProblemError, np.linalg.LinAlgError):
-        return problem, balance, efforts
-    return (calm, other, calmer) if _better(efforts.unexplained, calmer.unexplained) else (problem, balance, efforts)
+        return problem, balance, efforts, beyond(balance, efforts)
+    if _better(efforts.unexplained, calmer.unexplained):
+        return calm, other, calmer, beyond(other, calmer)
+    shares = beyond(balance, efforts)
+    if np.max(shares, initial=0.0) <= _LITTLE < np.max(found := beyond(other, calmer), initial=0.0):
+        return calm, other, calmer, found
+    return problem, balance, efforts, shares
 
 
 def _left(efforts: Callable[[], Efforts]) -> Array:

@@ -59,10 +59,10 @@ def is_robust(one: Sensor | Channel) -> bool:
 
 
 def suspects(problem: Problem, recording: Recording) -> dict[str, Mask]:
-    """Position samples that stand out from their neighbours."""
+    """Position samples that stand out from their neighbours; with jitter, those of fast motion do."""
     found = {}
-    for channel in problem.channels:
-        if drops_outliers(channel) and not channel.sensor.either_sign and order(channel, problem.model) == 0:
+    for channel in (c for c in problem.channels if drops_outliers(c) and c.sensor.jitter == 0):
+        if not channel.sensor.either_sign and order(channel, problem.model) == 0:
             values = recording.signal(channel.signal)
             mask = standing_out(recording.t, values, channel.period) | stuck(values, channel.period)
             known = np.count_nonzero(np.isfinite(values))
