@@ -2,6 +2,7 @@
 
 import json
 
+import casadi as ca
 import mujoco
 import numpy as np
 import pytest
@@ -9,8 +10,10 @@ import pytest
 from spookid import (
     GROUND,
     Body,
+    FullInertia,
     Hinge,
     HingeAngle,
+    LogCholesky,
     Model,
     Motor,
     Parameter,
@@ -81,6 +84,27 @@ def test_draws_stay_within_bounds_and_have_possible_inertias(fitted):
     assert draws.redrawn > 0.1
     assert np.all(draws.values[:, draws.names.index("J")] >= J.estimate - 0.5 * J.std_err)
     assert np.all(2 * draws.values[:, draws.names.index("J")] > 0.001)
+
+
+def test_inertias_that_one_axis_hardly_shows_stay_of_their_size():
+    """Of a link on one hinge all but a moment is known by its prior alone, and draws of mass and moments are normal."""
+    link = FullInertia(0.5, center_of_mass=(0, 0, -0.2), inertia=(0.004, 0.004, 0.001))
+    body, axes = Body("arm", inertia=LogCholesky("arm", link, within=0.3)), dict(x=(0, 1, 0), y=(0, 0, -1))
+    joint = Hinge("pin", GROUND.frame(**axes), body.frame(**axes), viscous=Parameter("b", 0.01, lower=0))
+    model = Model([body], [joint], [Motor(joint, "u")], gravity=gravity(9.81))
+    problem = Problem("swing", model, recordings=[swing()], observations=[HingeAngle(joint, "q")], step=0.01)
+    solution = problem.solve()
+    draws = studies.randomize(problem, solution, 2000)
+    at = {name: draws.values[:, i] for i, name in enumerate(draws.names)}
+    mass, known = np.exp(2 * at["arm_alpha"]), solution.physical["arm mass"]
+    assert np.std(mass) == pytest.approx(known.std_err, rel=0.25)
+    assert np.mean(mass) == pytest.approx(known.estimate, abs=known.std_err)
+    coordinates = body.distribution.coordinates
+    moments = ca.Function("moments", [ca.vertcat(*coordinates)], [body.inertia])
+    for i in range(len(draws)):
+        small, middle, large = np.linalg.eigvalsh(moments([draws[i][p.name] for p in coordinates]).full())
+        assert small + middle > large > 0
+        assert large < 0.1
 
 
 def test_the_command_writes_draws_and_files_that_a_simulator_loads(tmp_path, monkeypatch, capsys):

@@ -1,7 +1,9 @@
 """Draws of the parameters from their posterior, for simulators whose models are randomized.
 
 Parameters are drawn together, with the correlations of the fit, from the normal distribution around the estimates. A
-draw beyond a bound, or with inertias that no body has, is made again.
+draw beyond a bound, or with inertias that no body has, is made again. Of inertias with coordinates such as
+``LogCholesky`` the inertial parameters π are drawn, in which the equations of motion are linear, and the nearest that a
+body can have are taken: logarithms of what is hardly known are not normally distributed.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from spookid.assembly.problem import Problem
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
 from spookid.kernels.precision import HALF_DIGITS
+from spookid.mechanics.inertia import DIGITS, symmetric
+from spookid.mechanics.inertia_coordinates import InertiaCoordinates
 from spookid.parameter import is_constant, parameters_in
 from spookid.records import dataclass
 from spookid.results import folders
@@ -132,10 +136,12 @@ def randomize(problem: Problem, solution: Solution, count: int = 1000, seed: int
     sizes, axes = np.linalg.eigh(known.covariance[np.ix_(drawn, drawn)])
     root = axes * np.sqrt(np.maximum(sizes, 0.0))
     possible = _possible(problem, names, held, center)
+    bodies = [_Drawn.of(inertia, names, held, center) for inertia in _with_coordinates(problem, names)]
+    bounded = np.array([not any(name in body.names for body in bodies) for name in names])
     chance, found, tried = np.random.default_rng(seed), np.empty((0, len(names))), 0
     while len(found) < count:
         values = center + chance.standard_normal((count, len(names))) @ root.T
-        within = np.all((values >= lower) & (values <= upper), axis=1)
+        within = np.all(~bounded | ((values >= lower) & (values <= upper)), axis=1)
         within[within] = possible(values[within])
         found, tried = np.vstack([found, values[within]]), tried + count
         if len(found) < 1e-3 * tried:
@@ -144,8 +150,82 @@ def randomize(problem: Problem, solution: Solution, count: int = 1000, seed: int
                 "are too large for a normal distribution: give priors, or record more data"
             )
     units = tuple(one.unit for one in estimates)
-    accepted = found[:count]
+    accepted, changes = found[:count], found[:count] - center
+    for body in bodies:
+        own = body.values(changes)
+        new = tuple(name for name in body.names if name not in names)
+        units += tuple(solution.parameters[name].unit for name in new)
+        accepted, names = np.hstack([accepted, np.empty((count, len(new)))]), names + new
+        accepted[:, [names.index(name) for name in body.names]] = own
+    held = {name: value for name, value in held.items() if name not in names}
     return PosteriorDraws(solution.problem, names, units, accepted, held, 1 - len(found) / tried, seed)
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """Inertia whose parameters π are drawn."""
+
+    inertia: InertiaCoordinates
+    names: tuple[str, ...]
+    """Of its coordinates, n."""
+    estimate: Array
+    """Those that the fit found, (n,)."""
+    slope: Array
+    """Derivatives of π by the drawn parameters, (10, m)."""
+    pi: Array
+    """Estimate of π, (10,)."""
+
+    @classmethod
+    def of(cls, inertia: InertiaCoordinates, names: Sequence[str], held: Mapping[str, float], center: Array) -> _Drawn:
+        known = {**held, **dict(zip(names, center.tolist(), strict=True))}
+        symbols = ca.vertcat(*inertia.coordinates)
+        outputs = [ca.densify(inertia.pi), ca.densify(ca.jacobian(inertia.pi, symbols))]
+        own = tuple(p.name for p in inertia.coordinates)
+        estimate = np.array([known[name] for name in own])
+        pi, slopes = (part.full() for part in ca.Function("pi", [symbols], outputs)(estimate))
+        slope = np.zeros((len(pi), len(names)))
+        for column, name in enumerate(own):
+            if name in names:
+                slope[:, names.index(name)] = slopes[:, column]
+        return cls(inertia, own, estimate, slope, pi[:, 0])
+
+    def values(self, changes: Array) -> Array:
+        """Coordinates (n_d, n) of the nearest possible inertias to those of changed parameters, (n_d, m)."""
+        lower = np.array([p.lower for p in self.inertia.coordinates])
+        guess = np.array([p.guess for p in self.inertia.coordinates])
+        symbols = ca.vertcat(*self.inertia.coordinates)
+        root = np.linalg.cholesky(pseudo_of(ca.Function("pi", [symbols], [self.inertia.pi])(guess).full()[:, 0]))
+        scale = np.linalg.inv(root)  # sizes as shares of those of the initial values
+        found = []
+        for pi in self.pi + changes @ self.slope.T:
+            sizes, axes = np.linalg.eigh(scale @ pseudo_of(pi) @ scale.T)
+            whole = root @ (axes * np.maximum(sizes, DIGITS * max(sizes[-1], 1.0))) @ axes.T @ root.T
+            near = pi_of(whole)
+            found.append(np.maximum(self.inertia.from_pi_values(near, self.estimate), lower))
+        return np.array(found)
+
+
+def _with_coordinates(problem: Problem, names: Sequence[str]) -> list[InertiaCoordinates]:
+    """Inertias of bodies of whose own coordinates some are drawn."""
+    given = (body.distribution for body in problem.model.bodies)
+    own = (one for one in given if isinstance(one, InertiaCoordinates) and one.room is None)
+    return [one for one in dict.fromkeys(own) if any(p.name in names for p in one.coordinates)]
+
+
+def pseudo_of(pi: Array) -> Array:
+    """Pseudo-inertia (4, 4) of inertial parameters π, (10,)."""
+    about = symmetric(pi[4:])
+    second = np.trace(about) / 2 * np.eye(3) - about
+    return np.block([[second, pi[1:4, None]], [pi[None, 1:4], pi[:1, None]]])
+
+
+def pi_of(pseudo: Array) -> Array:
+    """Inertial parameters π (10,) of a pseudo-inertia, (4, 4)."""
+    second = pseudo[:3, :3]
+    about = np.trace(second) * np.eye(3) - second
+    return np.concatenate(
+        [pseudo[3, 3:], pseudo[3, :3], about[np.array([0, 1, 2, 0, 0, 1]), np.array([0, 1, 2, 1, 2, 2])]]
+    )
 
 
 def _possible(problem: Problem, names: tuple[str, ...], held: Mapping[str, float], center: Array) -> Any:
