@@ -98,6 +98,7 @@ class _Known(msgspec.Struct):
     singular_values: list[float]
     weak: tuple[WeakDirection, ...] = msgspec.field(name="weak_directions")
     noise: dict[str, float]
+    at: dict[str, float] = {}
 
 
 # --- writing ---
@@ -126,6 +127,7 @@ def document(solution: Solution) -> Tree:
             "weak_directions": sensitivities.weak,
             "reasons": sensitivities.reasons,
             "noise": sensitivities.noise,
+            "at": sensitivities.at,
         },
         "complementarity": {"max_residual": s.complementarity_residual, "sticking": s.sticking},
         "size": s.size,
