@@ -37,13 +37,13 @@ def test_estimates_and_errors_are_those_of_levenberg_marquardt(settings):
         assert found[name].std_err == pytest.approx(parameter.std_err, rel=1e-4)
 
 
-def test_a_motion_that_falls_from_upright_for_long_stalls():
+def test_a_motion_that_falls_from_upright_for_long_does_not_converge():
     """Hard dynamics, whose errors grow by more than numbers have digits."""
     J = Parameter("J", 0.01, lower=1e-6)
     model = pendulum(inertia=J)
     problem = paper_twin(model, {"J": 0.005}, initial={"hinge": np.pi}, noise=1e-3, duration=10.0)
     found = problem.with_(stepper=Variational(), state_weight=math.inf).solve(backend="riccati")
-    assert found.status is Status.STALLED
+    assert found.status in (Status.STALLED, Status.MAX_ITERATIONS)
 
 
 def test_without_c_code_the_answer_is_the_same(by_numpy):

@@ -184,7 +184,8 @@ def _check_moves(problem: Problem) -> None:
     of_model = {p.order for p in parameters_in(model.expressions(), "the model")}
     sought = [p.name for p in problem.free if p.prior is None and p.order in of_model]
     held = all(one.rubs for one in joints) and not any(body.free for body in model.bodies)
-    if not (held and joints and sought and problem.channels) or problem.residuals or model.contacts:
+    known = problem.channels and problem.recordings
+    if not (held and joints and sought and known) or problem.residuals or model.contacts:
         return
     shown = ((recording.signal(c.signal), c.period) for recording in problem.recordings for c in problem.channels)
     if all(is_still(*one) for one in shown):

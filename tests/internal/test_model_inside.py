@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 
 from spookid import GROUND, Body, Hinge, Model, gravity, tilted_gravity
 from spookid.mechanics.body import Frame
-from spookid.mechanics.model import row_labels
+from spookid.mechanics.holding import row_labels
 
 # --- conventions by hand ---
 
@@ -47,7 +47,7 @@ def test_the_angle_is_zero_where_the_y_axes_agree():
 
 
 def test_rows_have_names():
-    assert row_labels(furuta(), "Δp_u")[7:10] == ("Δp_u B.y", "Δp_u B.z", "Δp_u B.rx")
+    assert row_labels(furuta().bodies, "Δp_u")[7:10] == ("Δp_u B.y", "Δp_u B.z", "Δp_u B.rx")
     assert furuta().holding.labels()[4:7] == ("shoulder.xz", "elbow.x", "elbow.y")
 
 
