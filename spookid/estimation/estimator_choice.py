@@ -166,7 +166,7 @@ def _closed(first: Fit) -> Iterator[tuple[str, str]]:
 def _of_process_noise(first: Fit, second: Fit) -> Array:
     """What process noise, if it made the residuals of deterministic dynamics, would add to the covariance of their
     estimates, (n_p, n_p)."""
-    if second.condensed is None:
+    if second.condensed is None or not second.result.noise:  # without a beginning, deterministic dynamics have neither
         return np.zeros(1)
     found, of_hard = ({(n.kind, name): n.std for n in fit.result.noise for name in n.names} for fit in (first, second))
     sizes = dict[str, float]()

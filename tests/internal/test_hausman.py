@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,11 +24,14 @@ from spookid import (
     ProblemError,
     Recording,
     Solution,
+    Status,
     gravity,
     load_problem,
 )
 from spookid.estimation.estimator_choice import choice_by, with_choice
+from spookid.estimation.fit import Fit
 from spookid.estimation.fitting import fit
+from spookid.estimation.work import Work
 from spookid.results import schema
 from spookid.results.result import Choice
 from spookid.statistics.hausman import EstimatorOutput, feedback, hausman_test
@@ -229,6 +233,19 @@ def test_a_declared_closed_loop_keeps_the_noise() -> None:
     closed = replace(lasting(0), closed_loop=True)
     choice = rod(recordings=[closed]).solve().choice
     assert choice == Choice("noise", "rod is driven in closed loop (as declared)")
+
+
+def test_deterministic_dynamics_that_cannot_begin_are_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their fit has no noise that process noise could be compared with."""
+    run = Work.run
+
+    def fails(work: Work, problem: Problem, *others: Any) -> Fit:
+        found = run(work, problem, *others)
+        return found.with_(status=Status.DIVERGED, noise=()) if problem.is_hard else found
+
+    monkeypatch.setattr(Work, "run", fails)
+    choice = rod(recordings=[lasting(0)]).solve().choice
+    assert choice == Choice("noise", "the fit with deterministic dynamics did not converge")
 
 
 @pytest.mark.study
