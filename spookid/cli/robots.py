@@ -71,7 +71,7 @@ def new(arguments: Namespace, interruption: Interruption) -> Exit:
 
 
 def _assumed(robot: Robot, matched: Matched | None) -> Iterator[str]:
-    """What is told of columns without the name of a joint or actuator."""
+    """Message on columns whose names contain no joint or actuator."""
     labels, described = list(robot.freedoms), robot.description
     if matched is None or len(labels) == 1:
         return

@@ -296,7 +296,7 @@ def _of(
 
 
 def _random(assembly: Assembly) -> NDArray[np.bool_]:
-    """True for the coordinates of the tree, of free bodies and of cut joints that process noise disturbs."""
+    """True for the coordinates of the tree, of free bodies and of cut joints that have process noise."""
     joints, motors = JointCoordinates(assembly.problem.model), assembly.problem.model.motors
     measured = {measured_noise(motor.signal) for motor in motors if motor.measured}
     count = len(joints.places) + len(joints.cut_places)  # what rows follow are those of contacts

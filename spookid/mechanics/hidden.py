@@ -32,7 +32,7 @@ class Wheel(Hinge):
 
 @dataclass(frozen=True, eq=False)
 class Hidden:
-    """Joint of an additional state, whose body stands for it, and symbols of the motion in expressions."""
+    """Joint whose coordinate or rate is an additional state, and symbols of the motion in expressions."""
 
     joint: Joint
     symbols: Sequence[tuple[Placeholder, Joint, int, bool]]

@@ -121,7 +121,7 @@ def _of_sensor(condensed: Condensed, experiment: Experiment, i: int) -> list[Alt
 
 
 def _of_coordinate(condensed: Condensed, experiment: Experiment, j: int) -> list[Alternative]:
-    """A constant torque or force a lacks where the residual is −a h over the random impulse."""
+    """A constant torque or force a is missing if the residual is −a h over the random impulse."""
     name, unit = experiment.coordinates[j]
     if name not in experiment.impulses:
         return []
