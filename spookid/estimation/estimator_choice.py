@@ -11,7 +11,7 @@ the estimates disagree, the model is incomplete, and a finding reports it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -76,9 +76,12 @@ def choose_estimator(work: Work, first: Fit) -> Fit:
     if found is not None:
         work.remarks.append(lambda solution: solution.with_findings(lambda: [found.finding]))
         random = [noise for noise in lasting.result.noise if noise.kind == "disturbance" and noise.unit != "m/s"]
-        if lasting.result.status is Status.CONVERGED and (doubt := first.clock.time(partial(_doubt, lasting, random))):
+        converged = lasting.result.status is Status.CONVERGED
+        if converged and (doubt := first.clock.time(lambda: _doubt(lasting, random) or _feedback(lasting))):
             work.problem = own
             return chosen(Choice("noise", f"with correlated {found.words}: {doubt}", {}, found.times), lasting)
+    if doubt := first.clock.time(partial(_feedback, first)):
+        return chosen(Choice("noise", doubt))
     hard = problem.with_(estimator="hard")
     try:
         second = with_impacts_at_rest(work, work.run(hard, Start(first.result), last))
@@ -131,8 +134,8 @@ def _doubt(first: Fit, disturbances: list[Noise]) -> str:
     steps = [chain.steps for chain in first.assembly.transcription.chains]
     if sum(steps) / len(steps) < LEAST_BLOCK * BLOCKS:
         return "the recordings have too few steps for the block jackknife of deterministic dynamics"
-    for name, how in _closed(first):
-        return f"{name} is driven in closed loop ({how})"
+    for one in (one.recording for one in first.assembly.sampled if one.recording.closed_loop):
+        return f"{one.name} is driven in closed loop (as declared)"
     stiff = first.likelihood.stiff if first.likelihood else None
     if stiff is None:
         return "the process noise passes the whiteness test"
@@ -142,22 +145,25 @@ def _doubt(first: Fit, disturbances: list[Noise]) -> str:
     return "the motion is not stable" if first.condensed is None or unstable(first.condensed) else ""
 
 
-def _closed(first: Fit) -> Iterator[tuple[str, str]]:
-    """Recordings that are driven in closed loop, and how that is known."""
+def _feedback(first: Fit) -> str:
+    """Reason against deterministic dynamics if an input depends on the noise of a fit; empty if none does.
+
+    Asked once correlated noise has been tried: the smoothed motion follows such noise where it is taken for white, and
+    so do the residuals."""
     sampled, suspects = first.assembly.sampled, list[int]()
     level = FALSE_ALARMS / len(sampled)
     for c, (one, moved) in enumerate(zip(sampled, first.motion, strict=True)):
-        if one.recording.closed_loop is not None:
-            yield from [(one.recording.name, "as declared")] * one.recording.closed_loop
-        elif feedback(one.acting.held, np.hstack([moved.impulse_residual, moved.observed - moved.predicted])) < level:
+        residuals = np.hstack([moved.impulse_residual, moved.observed - moved.predicted])
+        if one.recording.closed_loop is None and feedback(one.acting.held, residuals) < level:
             suspects.append(c)
     if not suspects or first.condensed is None:
-        return
+        return ""
     model = first.assembly.problem.model
     drives = [(m.label, [one.acting.held[:, model.signals.index(m.signal)] for one in sampled]) for m in model.motors]
     left = without_echoes(first.condensed, drives)
     for c in (c for c in suspects if feedback(sampled[c].acting.held, left[c]) < level):
-        yield sampled[c].recording.name, "its input depends on the process noise"
+        return f"{sampled[c].recording.name} is driven in closed loop (its input depends on the process noise)"
+    return ""
 
 
 # --- after it ---
