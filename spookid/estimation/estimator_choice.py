@@ -60,8 +60,11 @@ def choose_estimator(work: Work, first: Fit) -> Fit:
     disturbances = [noise for noise in first.result.noise if noise.kind == "disturbance" and noise.unit != "m/s"]
     if all(noise.given for noise in disturbances):
         return first
-    if doubt := first.clock.time(partial(_doubt, first, disturbances)):
+    if doubt := _doubt(first, disturbances):
         return chosen(Choice("noise", doubt))
+    loop = first.clock.time(partial(_feedback, first))
+    if doubt := first.clock.time(partial(_white, first)):
+        return chosen(Choice("noise", loop or doubt))
     if first.likelihood.carry is not None:  # what two estimators differ by is known at their ends
         return choose_estimator(work, work.finished(first))
     try:
@@ -77,11 +80,12 @@ def choose_estimator(work: Work, first: Fit) -> Fit:
         work.remarks.append(lambda solution: solution.with_findings(lambda: [found.finding]))
         random = [noise for noise in lasting.result.noise if noise.kind == "disturbance" and noise.unit != "m/s"]
         converged = lasting.result.status is Status.CONVERGED
-        if converged and (doubt := first.clock.time(lambda: _doubt(lasting, random) or _feedback(lasting))):
+        doubts = lambda: _doubt(lasting, random) or _feedback(lasting) or _white(lasting)  # noqa: E731
+        if converged and (doubt := first.clock.time(doubts)):
             work.problem = own
             return chosen(Choice("noise", f"with correlated {found.words}: {doubt}", {}, found.times), lasting)
-    if doubt := first.clock.time(partial(_feedback, first)):
-        return chosen(Choice("noise", doubt))
+    if loop:
+        return chosen(Choice("noise", loop), first.with_(times=last.result.times, clocks=last.result.clocks))
     hard = problem.with_(estimator="hard")
     try:
         second = with_impacts_at_rest(work, work.run(hard, Start(first.result), last))
@@ -126,7 +130,7 @@ def with_choice(choice: Choice, first: Fit, solution: Solution) -> Solution:
 
 
 def _doubt(first: Fit, disturbances: list[Noise]) -> str:
-    """Reason against deterministic dynamics; empty if there is none."""
+    """Reason against deterministic dynamics in what is declared or estimated; empty if there is none."""
     if any(noise.given and noise.std > 0 for noise in disturbances):
         return "process noise is given"
     if not any(np.isfinite(noise.error) for noise in disturbances):
@@ -136,6 +140,11 @@ def _doubt(first: Fit, disturbances: list[Noise]) -> str:
         return "the recordings have too few steps for the block jackknife of deterministic dynamics"
     for one in (one.recording for one in first.assembly.sampled if one.recording.closed_loop):
         return f"{one.name} is driven in closed loop (as declared)"
+    return ""
+
+
+def _white(first: Fit) -> str:
+    """Reason against deterministic dynamics in the process noise or the motion; empty if there is none."""
     stiff = first.likelihood.stiff if first.likelihood else None
     if stiff is None:
         return "the process noise passes the whiteness test"
@@ -148,8 +157,8 @@ def _doubt(first: Fit, disturbances: list[Noise]) -> str:
 def _feedback(first: Fit) -> str:
     """Reason against deterministic dynamics if an input depends on the noise of a fit; empty if none does.
 
-    Asked once correlated noise has been tried: the smoothed motion follows such noise where it is taken for white, and
-    so do the residuals."""
+    Where correlated noise is taken for white, the smoothed motion follows it, and residuals predict the input without a
+    loop. So this does not preclude a trial of correlated noise."""
     sampled, suspects = first.assembly.sampled, list[int]()
     level = FALSE_ALARMS / len(sampled)
     for c, (one, moved) in enumerate(zip(sampled, first.motion, strict=True)):
