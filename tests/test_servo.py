@@ -165,14 +165,6 @@ def test_what_is_not_identifiable_is_named_before_the_fit(servo, named, tmp_path
     assert named in told
 
 
-def test_a_smoother_refuses_an_integral(tmp_path, capsys):
-    (tmp_path / "one.py").write_text(
-        UNSOLVED.replace("[Recording.from_npz('LOG')]", "[]").replace("SERVO", "kp=kp, ki=ki")
-    )
-    assert main(["watch", str(tmp_path / "one.py"), str(tmp_path / "log.csv")]) == 2
-    assert "has the hidden state 'joint integral', which a smoother cannot hold" in capsys.readouterr().err
-
-
 def test_friction_that_sticks_with_deterministic_dynamics():
     # Where who sticks is wrong, a search can end with a joint that nothing drives: kp, c and delay are then zero.
     recording = motion(lambda u, q, s, t: 3.0 * (u - q) - 0.05 * s - 0.1 * np.tanh(s / 1e-3), late=0.008)
