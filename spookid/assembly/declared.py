@@ -22,8 +22,8 @@ from spookid.data.sensors import JointPosition, with_torques
 from spookid.data.state import State
 from spookid.errors import ProblemError, collected
 from spookid.mechanics.contacts import Impact
-from spookid.mechanics.inertia import at_guess
 from spookid.mechanics.hidden import anchored
+from spookid.mechanics.inertia import at_guess
 from spookid.mechanics.model import Model
 from spookid.mechanics.relations import Relation, bare
 from spookid.parameter import Parameter, parameters_in
