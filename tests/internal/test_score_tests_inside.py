@@ -1,5 +1,6 @@
 """The inside of what ``test_score_tests`` tests."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -37,3 +38,24 @@ def test_more_of_a_free_coefficient_does_to_the_likelihood_what_its_parameter_do
         volume, following = next(one for words, one in seen.items() if f"{{}} of {what} in pin" in words)
         assert volume == pytest.approx(slopes[names.index(name)], rel=1e-6)
         assert following == pytest.approx(followed[0][names.index(name)], rel=1e-4)
+
+
+def test_causes_are_compared_with_those_of_the_longer_step_though_one_step_alone_resolves_a_law() -> None:
+    """Scores of 4.5 and 18 at half the step and the step are an error of the step, in proportion to its square."""
+
+    def answers(share: tuple[float, ...], score: float) -> score_tests._Answers:
+        keys = (("a length is off by {}?", "%", 1.0), *(("{} of friction at low rates", "N m", one) for one in share))
+        count = len(keys)
+        sizes, scores, zeros = np.full((count, 2), (-np.inf, np.inf)), np.zeros(count), np.zeros(count)
+        scores[0] = score
+        return score_tests._Answers(
+            keys, sizes, np.full(count, 4.0), zeros, np.eye(count), scores, zeros, np.zeros((1, count))
+        )
+
+    def of_step(alternatives: score_tests._Answers) -> Any:
+        return SimpleNamespace(alternatives=alternatives, narrowed=lambda _: {})
+
+    fine = of_step(answers((0.1, 0.3), 4.5))
+    assert not score_tests._strongest(fine, lambda: of_step(answers((0.3,), 18.0)))
+    (found,) = score_tests._strongest(fine, lambda: of_step(answers((0.3,), 4.5)))
+    assert found.z == 4.5
