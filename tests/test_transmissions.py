@@ -183,6 +183,17 @@ def test_thrust_and_moment_of_a_propeller_are_identified():
 # --- linkages in series ---
 
 
+def test_loops_near_a_dead_centre_close_where_they_are_drawn():
+    """Rods in line with their cranks: of two ways to close each loop, the one beside the joints' zero is taken."""
+    model = leg(TRUTH)
+    problem = Problem("leg", model, observations=sensors(model), step=0.005)
+    still = Recording(np.arange(3) * 0.005, {f"tau_{name}": np.zeros(3) for name in JOINTS})
+    made = problem.simulate(None, 0.01, dict.fromkeys(JOINTS, 0.0), inputs=still, substeps=1)
+    for joint in model.joints:
+        if joint.name.endswith("_motor"):
+            assert abs(made.signals[joint.name][0]) < 0.02
+
+
 @pytest.mark.study
 def test_friction_and_rotors_of_a_leg_of_three_linkages_are_identified():
     """What stands at the motors' side of three loops in series, from encoders at motors and joints."""

@@ -294,12 +294,21 @@ class Tracking:
     def settled(self, x: Array, targets: Array) -> Array:
         """Coordinates with least residuals, each from its own start, (N, n_x), (N, n_o) to (N, n_x)."""
         for _ in range(NEWTON):
-            found = _corrections(self._equations(x, x, targets))
-            steps = _limited(found.steps)
+            equations = self._equations(x, x, targets)
+            found = _corrections(equations)
+            steps = self._damped(equations, found.steps)
             x = self.moved(x, steps)
             if np.all(found.settled(steps)):
                 break
         return x
+
+    def _damped(self, equations: Array, steps: Array) -> Array:
+        """Corrections of at most ``_FARTHEST``, by damping: at a dead centre the others are not shortened with one."""
+        steps = steps.copy()
+        while len(far := np.flatnonzero(np.abs(steps).max(axis=1, initial=0.0) > _FARTHEST)):
+            equations[far, self._rows :] *= 10
+            steps[far] = _corrections(equations[far]).steps
+        return steps
 
     def along(self, start: Array, targets: Array) -> Array:
         """Coordinates with least residuals, each starting at the preceding one, (n_x,), (N, n_o) to (N, n_x)."""
