@@ -31,11 +31,16 @@ STEP, COUNT, STIFFNESS = 0.01, 2000, 40.0
 TRUTH = {"m": 2.0, "b": 1.0}
 
 
-def recorded(seed: int, force: float, noise: float, lasting: float = 0.0, late: int = 0) -> Recording:
-    """A force of 40 random levels, so many samples late, and a white random force [N/√Hz]; errors of the sensor [m]
-    that last so long [s]."""
+def recorded(
+    seed: int, force: float, noise: float, lasting: float = 0.0, late: int = 0, tones: tuple[float, ...] = ()
+) -> Recording:
+    """A force of 40 random levels, or of tones [Hz], so many samples late, and a white random force [N/√Hz]; errors of
+    the sensor [m] that last so long [s]."""
     rng, t = np.random.default_rng(seed), STEP * np.arange(COUNT)
-    f = np.repeat(rng.uniform(-3, 3, 40), COUNT // 40)
+    if tones:
+        f = np.sin(2 * np.pi * np.outer(t, tones) + rng.uniform(0, 2 * np.pi, len(tones))).sum(axis=1)
+    else:
+        f = np.repeat(rng.uniform(-3, 3, 40), COUNT // 40)
     rates = np.array([[0, 1, 0], [-STIFFNESS / TRUTH["m"], -TRUTH["b"] / TRUTH["m"], 1 / TRUTH["m"]], [0, 0, 0]])
     fine = expm(rates * STEP / 8)
     x, motion = np.zeros(2), np.zeros(COUNT)
@@ -79,6 +84,16 @@ def test_correlated_noise_without_a_random_force_is_recognized_and_sharper_than_
     assert max(offs(chosen)) < 3
     for name in TRUTH:
         assert chosen[name].std_err < noisy[name].std_err / 1.5
+
+
+@pytest.mark.parametrize("noise", [1e-3, 5e-3])
+def test_correlated_noise_is_recognized_where_residuals_predict_a_smooth_input(noise: float) -> None:
+    """White noise in place of it lets the motion follow the sensor, as if a controller did."""
+    chosen = solved(recorded(0, 0.02, noise, 0.02, tones=(0.3, 0.7, 1.1, 1.9, 2.7)))
+    assert chosen.choice is not None
+    assert chosen.choice.correlation_times["x"] == pytest.approx(0.02, rel=0.5)
+    assert "residuals.autocorrelated" not in {finding.code for finding in chosen.findings}
+    assert max(offs(chosen)) < 3
 
 
 def test_errors_of_chosen_deterministic_dynamics_include_process_noise() -> None:

@@ -1,13 +1,18 @@
 """What a model lacks is named, with about its size, and nothing is on data that the model fits."""
 
+import sys
 from collections.abc import Callable, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from spookid import GROUND, Body, Hinge, HingeAngle, Model, Motor, Parameter, Problem, Recording, Solution, gravity
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "results"))
+from truth_driven import drive
 
 STEP, DURATION = 0.01, 10.0
 TRUTH = {"J": 2e-3, "b": 2e-3, "c": 5e-3, "K": 0.05}
@@ -107,6 +112,12 @@ def late(theta: np.ndarray, _: np.random.Generator) -> np.ndarray:
 @pytest.mark.parametrize("seed", [*SEEDS, pytest.param(2, marks=pytest.mark.study)])
 def test_nothing_is_told_of_data_that_the_model_fits(seed: int, disturbance: float) -> None:
     assert not told(fitted(seed, disturbance=disturbance))
+
+
+def test_nothing_is_told_of_sharp_friction_that_the_model_fits() -> None:
+    """Where friction changes its sign within few steps, the likelihood is rough, and its slopes are no evidence."""
+    problem, _ = drive(773310019)
+    assert not told(problem.solve(step=0.0025, step_correction=False, friction_width=0.0198))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
