@@ -20,8 +20,7 @@ from spookid.statistics.sensitivities import LEADS
 from spookid.tables.table import Block, Listed, Table, Tabular, by_rows, counted, quantity, superscripts
 
 Source = Literal["data", "prior", "given", "bound", "nothing"]
-"""Where a number comes from: mostly from the data, mostly from the prior, given, at its bound, or from nothing (not
-identifiable)."""
+"""Main source of a number: the data, the prior, given, at its bound, or nothing (not identifiable)."""
 
 
 def source(std_err: float, from_prior: float) -> Source:
@@ -73,8 +72,7 @@ class Noise(Listed):
     freedom: float = 0.0
     """Degrees of freedom of the Student's t-distribution that ``std`` is the scale of; 0: the noise is normal."""
     likely: float = 1.0
-    """Of estimated process noise: root mean square of its posterior, with the parameters integrated out, relative to
-    ``std``; above 1, as parameters absorb a part of the noise where the data determine it weakly."""
+    """Root mean square of process noise over ``std`` if parameters, which absorb a part of it, are integrated out."""
 
 
 @dataclass(frozen=True)

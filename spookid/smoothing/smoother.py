@@ -51,8 +51,8 @@ class FixedLagSmoother(metaclass=Checked):
 
     The states in the window and the parameters are estimated anew with every step, from all samples in it. Steps that
     leave it are marginalized: their information on the parameters and on the states that follow is kept. Estimates are
-    therefore those of all data, and neither time nor memory of an update grow. Noise keeps its initial size;
-    ``findings`` of the estimates report residuals that are larger. ::
+    therefore those of all data, and neither time nor memory of an update grow. Noise keeps its initial size, that of
+    ``start`` with the part that its parameters have absorbed; ``findings`` report residuals that are larger. ::
 
         first = problem.with_(recordings=[recording.between(0, 2)])
         smoother = FixedLagSmoother(first, seconds=0.2, start=first.solve())
