@@ -112,6 +112,7 @@ def test_a_search_that_stops_before_it_converges_says_so(arm: Problem) -> None:
         (dict(rate=None, harmonics=80), "a rate of 100 Hz is too low"),
         (dict(criterion=[]), "criterion .* is not known"),
         (dict(seed=-1), "seed is -1"),
+        (dict(estimator="soft"), "estimator"),
         (dict(known="results/arm"), "known is 'results/arm'"),
     ],
 )
@@ -172,3 +173,11 @@ def test_a_jump_is_refused_with_its_time_and_joint(arm: Problem, jump: float, ra
     assert np.all(np.isfinite(arm.expected_errors(steady, noise=NOISE).after[:3]))
     with pytest.raises(ProblemError, match="of joint 'elbow' jumps at 1 s: signal 'q_2' changes"):
         arm.expected_errors(steady.with_signals(q_2=q_2 + jump * (late > 0) + rate * late), noise=NOISE)
+
+
+def test_a_design_is_for_the_estimator_that_is_asked_for_and_regressions_have_none(arm: Problem) -> None:
+    how = {"noise": NOISE, "rate": 50, "harmonics": 3, "starts": 1, "max_iterations": 1}
+    wide, sharp = (arm.excite(2.0, LIMITS, estimator=estimator, **how).expected for estimator in ("noise", "hard"))
+    assert sharp.assumptions != wide.assumptions
+    with pytest.raises(ProblemError, match="least squares have no estimator 'hard'"):
+        arm.regress(estimator="hard")

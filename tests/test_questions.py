@@ -72,6 +72,7 @@ def test_nothing_is_asked_of_what_the_model_explains() -> None:
     ("problem", "words"),
     [
         (lambda: slide(change=scaled("x", 1e3)), "if x was in millimetres"),
+        (lambda: slide(change=scaled("x", 1e2)), "if x was in centimetres"),
         (lambda: slide(change=scaled("f", -1)), "if f had the other sign"),
         (lambda: slide(change=scaled("f", 1e3)), "if f was in thousandths"),
         (

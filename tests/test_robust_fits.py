@@ -20,6 +20,7 @@ from spookid import (
     Problem,
     Recording,
     Solution,
+    StudentT,
     gravity,
     load,
 )
@@ -90,10 +91,25 @@ def test_samples_that_are_wrong_are_left_out_and_named(tmp_path: Path) -> None:
     assert all(one.left_out and abs(abs(one.value - one.predicted) - 1) < 0.02 for one in solution.outliers)
     (finding,) = [finding for finding in solution.findings if finding.code == "samples.outliers"]
     assert "6 samples of theta left out" in finding.text
-    assert (finding.subject, finding.evidence) == (("theta",), {"samples": {"theta": 6}})
+    assert (finding.subject, finding.evidence["samples"]) == (("theta",), {"theta": 6})
+    assert finding.evidence["student"]["theta"] < 0  # single samples, far away: the others are normal
     solution.save(tmp_path / "out")
     assert load(tmp_path / "out").outliers == solution.outliers
     assert len((tmp_path / "out" / "outliers.csv").read_text().splitlines()) == 7
+
+
+def test_heavy_tails_are_told_from_outliers_by_likelihood() -> None:
+    """And the fit with them ends at its maximum, where samples and noise, each by the other, would go to and fro."""
+    tails = 2 * SIGMA * np.random.default_rng(4).standard_t(1.5, len(swing().t))
+    recording = swing().with_signals(theta=swing().signals["theta"] + tails)
+    solution = rod().with_(recordings=[recording]).solve()
+    (finding,) = [finding for finding in solution.findings if finding.code == "samples.outliers"]
+    assert finding.evidence["student"]["theta"] > 0
+    assert "loss=StudentT()" in finding.text
+    heavy = [HingeAngle(rod().model.joints[0], "theta", loss=StudentT())]
+    found = rod().with_(recordings=[recording], observations=heavy).solve()
+    assert within(found)
+    assert len([stage for stage in found.stages if stage.stage == "sensor noise"]) < 50
 
 
 @pytest.mark.study

@@ -343,11 +343,13 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
 
     def excite(self, duration: float, limits: MotionLimits | None = None, **options: Any) -> Excitation:
         """Design a motion of a duration [s] that identifies the parameters best; see ``spookid.studies.excite``. If the
-        problem was made from a robot's file, limits that are missing in ``limits`` are read from this file."""
+        problem was made from a robot's file, limits that are missing in ``limits`` are read from this file. With
+        ``estimator``, expected errors are of this one."""
         from spookid.robots.robot import limits_within
         from spookid.studies.excitation import excite
 
-        return excite(self, duration, limits=limits_within(self, limits), **options)
+        problem = self.with_(estimator=options.pop("estimator")) if "estimator" in options else self
+        return excite(problem, duration, limits=limits_within(self, limits), **options)
 
     def expected_errors(
         self, planned: Recording, *, noise: Noises = None, known: Solution | None = None, **options: Any

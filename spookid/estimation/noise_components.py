@@ -29,7 +29,7 @@ import numpy as np
 from spookid.assembly.correlated import is_correlated
 from spookid.assembly.problem import Problem
 from spookid.data.channels import Channel
-from spookid.data.losses import StudentT
+from spookid.data.losses import Loss, StudentT
 from spookid.data.recording import Recording
 from spookid.data.sampling import ADJUSTED, WEIGHT
 from spookid.errors import ProblemError
@@ -114,13 +114,16 @@ class Distribution:
         normal = -(of.rows**2) / 2 - np.log(of.sigma) - math.log(2 * math.pi) / 2
         return float(np.sum(self.density(of.errors**2, self.information * of.widths**2) - normal))
 
-    def adjusted(self, recording: Recording, signal: str, of: Errors) -> Recording:
-        """Recording in which the samples of a signal are adjusted to normal noise."""
+    def adjusted(self, recording: Recording, signal: str, of: Errors, share: float) -> Recording:
+        """Recording in which the samples of a signal are adjusted to normal noise, by a share of the change."""
         values, weights, variance = recording.signal(signal).copy(), np.ones(len(recording.t)), self.variance(of.rates)
         kept = (1 + self.tail) / (1 + self.tail * of.errors**2 / variance)
         values[of.places] += of.errors * (kept / self.information - 1)
         weights[of.places] = self.scale * np.sqrt(self.information / variance)
-        return recording.with_signals(**{ADJUSTED.format(signal): values, WEIGHT.format(signal): weights})
+        found = {ADJUSTED.format(signal): values, WEIGHT.format(signal): weights}
+        if ADJUSTED.format(signal) in recording.signals:
+            found = {name: share * new + (1 - share) * recording.signal(name) for name, new in found.items()}
+        return recording.with_signals(**found)
 
 
 def check_components(problem: Problem, staged: bool) -> None:
@@ -169,15 +172,18 @@ def errors_of(fit: Fit, i: int) -> tuple[Errors, ...]:
     return tuple(found)
 
 
-def most_likely(channel: Channel, errors: Sequence[Errors], floor: float) -> tuple[Distribution, Array]:
+def most_likely(
+    channel: Channel, errors: Sequence[Errors], floor: float, loss: Loss | None = None
+) -> tuple[Distribution, Array, float]:
     """Most likely noise distribution for given parameters of it and σ at least at its lower limit, with standard errors
-    of σ, τ and ν, (3,)."""
+    of σ, τ and ν, (3,), and its log-likelihood; by default with the loss of the channel."""
     from scipy.optimize import minimize  # slow to load, and few ask for it
 
     squares, left, rates = np.hstack([(one.errors**2, one.left, one.rates) for one in errors])
     size = math.sqrt(float(np.sum(squares) / np.sum(left))) or 1.0
     units = np.array([size, size / (math.sqrt(float(np.mean(rates**2))) or 1.0), 1.0])
-    freedom = channel.loss.freedom if isinstance(channel.loss, StudentT) else math.inf
+    loss = loss or channel.loss
+    freedom = loss.freedom if isinstance(loss, StudentT) else math.inf
     known = channel.sigma, channel.sensor.jitter, None if freedom is None else 1 / freedom
     given = [None if one is None else float(one / unit) for one, unit in zip(known, units, strict=True)]
 
@@ -194,10 +200,29 @@ def most_likely(channel: Channel, errors: Sequence[Errors], floor: float) -> tup
     limits = ((max(floor / size, _SMALL), most), (0.0, most), (0.0, 1.0))
     bounds = [limit if one is None else (one, one) for one, limit in zip(given, limits, strict=True)]
     start = [begun if one is None else one for one, begun in zip(given, (0.6, 0.6, 0.3), strict=True)]
-    x = minimize(cost, start, method="L-BFGS-B", bounds=bounds, options={"ftol": SETTLED**3}).x
+    ended = minimize(cost, start, method="L-BFGS-B", bounds=bounds, options={"ftol": SETTLED**3})
     free = np.array([one is None for one in given])
-    found = distribution(np.where(free & (x < _SMALL), 0.0, x))
-    return found, found.deviations(left, rates, free)
+    found = distribution(np.where(free & (ended.x < _SMALL), 0.0, ended.x))
+    return found, found.deviations(left, rates, free), -float(ended.fun)
+
+
+def tails(fit: Fit, signal: str, far: Array) -> tuple[float, float]:
+    """Degrees of freedom of Student's distribution of all samples, and its log-likelihood over that of normal noise.
+    Normal noise has a share of outliers, by so much ``far`` from the motion and equally likely in all of the sensor's
+    range. Both are of the motion without outliers, which is not the best one for Student's."""
+    channels = [channel.signal for channel in fit.assembly.problem.channels]
+    place = channels.index(signal)
+    channel, ones = fit.assembly.problem.channels[place], np.ones(len(far))
+    kept = errors_of(fit, place)
+    left_out = Errors(0 * far, far, ones, 0 * far, far, ones, ones)  # they have no leverage
+    shown = np.hstack([e.recording.signal(signal) for e in fit.assembly.sampled])
+    reach = max(float(np.ptp(shown[np.isfinite(shown)])), float(np.max(np.abs(far))))
+    floor = next(size.floor for size in fit.assembly.noise if size.kind == "sensor" and signal in size.names)
+    normal = most_likely(channel, kept, floor, "linear")[2]
+    heavy, _, likelihood = most_likely(channel, [*kept, left_out], floor, StudentT())
+    count = sum(len(one.errors) for one in kept)
+    share = len(far) / (count + len(far))
+    return heavy.freedom, likelihood - normal - count * math.log1p(-share) - len(far) * math.log(share / reach)
 
 
 def with_components(work: Work, first: Fit) -> Fit:
@@ -205,7 +230,8 @@ def with_components(work: Work, first: Fit) -> Fit:
     problem, fit, before = first.assembly.problem, first, math.nan
     own = [i for i, channel in enumerate(problem.channels) if channel.is_adjusted]
     floors = {size.names[0]: size.floor for size in first.assembly.noise if size.kind == "sensor"}
-    found, more = dict[int, tuple[Distribution, Array]](), 0.0
+    found, more = dict[int, tuple[Distribution, Array, float]](), 0.0
+    share = 1.0
     for _ in range(work.solver.max_iterations):
         if fit.outcome.status is not Status.CONVERGED or fit.likelihood is None:
             break
@@ -213,12 +239,14 @@ def with_components(work: Work, first: Fit) -> Fit:
         more = sum(found[i][0].gain(of) for i in found for of in errors[i])
         if abs(fit.result.log_likelihood + more - before) <= SETTLED:
             break
+        if fit.result.log_likelihood + more < before:  # steps go to and fro
+            share /= 2
         before = fit.result.log_likelihood + more
         found = {i: most_likely(problem.channels[i], errors[i], floors[problem.channels[i].signal]) for i in own}
-        recordings = list(problem.recordings)
-        for i, (one, _) in found.items():
+        recordings = list(fit.assembly.problem.recordings)
+        for i, (one, *_) in found.items():
             pairs = zip(recordings, errors[i], strict=True)
-            recordings = [one.adjusted(recording, problem.channels[i].signal, of) for recording, of in pairs]
+            recordings = [one.adjusted(recording, problem.channels[i].signal, of, share) for recording, of in pairs]
         fit = work.run(problem.with_(recordings=recordings, step=problem.step), Start(fit.result, hold=work.hold), fit)
     if found:
         work.problem, told = fit.assembly.problem, {problem.channels[i].signal: one for i, one in found.items()}
@@ -226,12 +254,14 @@ def with_components(work: Work, first: Fit) -> Fit:
     return fit
 
 
-def _with_components(found: Mapping[str, tuple[Distribution, Array]], more: float, solution: Solution) -> Solution:
+def _with_components(
+    found: Mapping[str, tuple[Distribution, Array, float]], more: float, solution: Solution
+) -> Solution:
     def told(noise: Noise) -> Noise:
         one = found[noise.names[0]][0] if noise.kind == "sensor" and noise.names[0] in found else None
         return noise if one is None else replace(noise, std=one.scale, jitter=one.jitter, freedom=one.freedom)
 
-    remarks = [_finding(signal, *one) for signal, one in found.items()]
+    remarks = [_finding(signal, one, errors) for signal, (one, errors, _) in found.items()]
     known = solution.changed(noise=tuple(map(told, solution.noise)), log_likelihood=solution.log_likelihood + more)
     return known.with_findings(lambda: remarks)
 

@@ -9,6 +9,7 @@ with hard rejection from a robust start (Rousseeuw and Leroy, Robust Regression 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
@@ -19,10 +20,14 @@ from spookid.assembly.initialization import medians
 from spookid.assembly.problem import Problem
 from spookid.assembly.trajectories import trajectories
 from spookid.data.channels import Channel
+from spookid.data.losses import StudentT
 from spookid.data.recording import Recording
 from spookid.data.sampling import wrap
+from spookid.errors import ProblemError
 from spookid.estimation import suspects
+from spookid.estimation.fit import Fit
 from spookid.estimation.likelihood_fit import Revise
+from spookid.estimation.noise_components import check_components, tails
 from spookid.estimation.suspects import (
     MOST,
     Wrong,
@@ -212,8 +217,9 @@ def _at(recording: Recording, outliers: Sequence[Outlier]) -> dict[str, Mask]:
     return {signal: np.isin(recording.t, own) for signal, own in times.items()}
 
 
-def with_outliers(problem: Problem, wrong: Wrong, found: Solution) -> Solution:
-    """Add a finding on removed outliers, and on samples with small robust weights, to the result."""
+def with_outliers(problem: Problem, wrong: Wrong, found: Solution, fit: Fit | None = None) -> Solution:
+    """Add a finding on removed outliers, and on samples with small robust weights, to the result; it compares Student-t
+    noise if sensors of this ``fit`` could have it."""
     if any(map(is_robust, problem.channels)):
         none: Wrong = wrong or ({},) * len(problem.recordings)
         light = _all_far_off(problem, ({},) * len(none), found.trajectories, found.values)
@@ -228,7 +234,7 @@ def with_outliers(problem: Problem, wrong: Wrong, found: Solution) -> Solution:
     ]
     if not named:
         return found
-    return found.with_findings(lambda: [_told(named, problem)]).changed(outliers=tuple(named))
+    return found.with_findings(lambda: [_told(named, problem, fit)]).changed(outliers=tuple(named))
 
 
 def _named(
@@ -241,7 +247,19 @@ def _named(
     return [Outlier(recording.name, channel.signal, a, b, c, d, drops_outliers(channel)) for a, b, c, d in numbers]
 
 
-def _told(named: Sequence[Outlier], problem: Problem, most: int = 6) -> Finding:
+def _tails(named: Sequence[Outlier], fit: Fit) -> Mapping[str, tuple[float, float]]:
+    """Degrees of freedom and log-likelihood of Student-t noise over that of outliers, by signal that can have it."""
+    found, problem = {}, fit.assembly.problem
+    for sensor in problem.observations:
+        own = {signal: [o.value - o.predicted for o in named if o.signal == signal] for signal in sensor.signals}
+        others = [varied(one, loss=StudentT()) if one is sensor else one for one in problem.observations]
+        with suppress(ProblemError):
+            check_components(problem.with_(observations=others, step=problem.step), False)
+            found.update({name: tails(fit, name, np.array(far)) for name, far in own.items() if far})
+    return found
+
+
+def _told(named: Sequence[Outlier], problem: Problem, fit: Fit | None, most: int = 6) -> Finding:
     """Which samples, with so many times of each signal, those of samples in a row as one."""
     parts, counts = [], dict[str, int]()
     for recording, signal in dict.fromkeys((one.recording, one.signal) for one in named):
@@ -256,5 +274,14 @@ def _told(named: Sequence[Outlier], problem: Problem, most: int = 6) -> Finding:
         parts.append(f"{counted(len(own), 'sample')} of {signal}{where} {fate}, at {', '.join(times)}{more} s")
     remedy = 'Declare mechanical impacts as Contact or Impact; a sensor with loss="linear" keeps all samples.'
     effect = f"Outliers are more than {OFF:g} noise standard deviations from the fit: {'; '.join(parts)}."
-    advice = remedy if any(one.left_out for one in named) else ""
-    return Finding("samples.outliers", tuple(counts), {"samples": counts}, effect, advice=advice)
+    left_out, cause = [one for one in named if one.left_out], ""
+    evidence: dict[str, Mapping[str, float]] = {"samples": counts}
+    known = fit is not None and fit.likelihood is not None and fit.likelihood.states is not None
+    found = _tails(left_out, fit) if fit is not None and known else {}
+    if found:
+        evidence["student"] = {name: gain for name, (_, gain) in found.items()}
+    if heavy := {name: one for name, one in found.items() if one[1] > 0}:
+        parts = [f"{name} with {nu:.2g} degrees of freedom ({gain:+,.0f})" for name, (nu, gain) in heavy.items()]
+        cause = f"Student-t noise has a higher log-likelihood than outliers: {', '.join(parts)}."
+        remedy = f"Give the sensor loss=StudentT(). {remedy}"
+    return Finding("samples.outliers", tuple(counts), evidence, effect, cause, remedy if left_out else "")

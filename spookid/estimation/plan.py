@@ -268,7 +268,8 @@ def answered(work: Work, asked: Problem) -> Solution:
     if work.stopped:  # maybe in a fit with smooth friction, or another solver
         answer = answer.changed(backend=work.solver.name, stepper=asked.stepper.name, friction=asked.friction)
     wrong: Wrong = (work.judged or [work.suspects])[-1] if work.whole else ()
-    answer = with_outliers(asked, wrong, asked_from(asked, answer))
+    fit = None if _is_staged(work) or work.stopped else work.fit
+    answer = with_outliers(asked, wrong, asked_from(asked, answer), fit)
     return answer.changed(stages=tuple(work.records))
 
 

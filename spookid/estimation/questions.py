@@ -230,10 +230,7 @@ def _efforts(problem: Problem, recording: Recording, balance: Balance, clearly: 
     asked about in any case."""
     try:
         efforts = balance.along(recording)
-    except (
-        ProblemError,
-        np.linalg.LinAlgError,
-    ):  # of which nothing can be told; if something is wrong, the fit says so
+    except (ProblemError, np.linalg.LinAlgError):  # nothing can be told; if something is wrong, the fit says so
         return
     shares = efforts.unexplained
     if np.max(shares, initial=0.0) > _LITTLE:
@@ -343,7 +340,9 @@ def _suppositions(
 
     radians, turned = "Give radians, or its sensor", "Turn the axis of its joint round, or give its"
     yield each(angles, "was in degrees", f"{radians} scale=180 / math.pi.", lambda v: v * math.pi / 180, "deg")
-    yield each(lengths, "was in millimetres", "Give metres, or its sensor scale=1000.", lambda v: 1e-3 * v, "mm")
+    metres = "Give metres, or its sensor scale"
+    millimetres = each(lengths, "was in millimetres", f"{metres}=1000.", lambda v: 1e-3 * v, "mm")
+    yield millimetres + each(lengths, "was in centimetres", f"{metres}=100.", lambda v: 1e-2 * v, "cm")
     yield each(angles, "was in turns", f"{radians} scale=1 / (2 * math.pi).", lambda v: 2 * math.pi * v, "turn")
     yield each(inputs, "had the other sign", f"{turned} motor a negative gain.", np.negative, "-1")
     yield each([*angles, *lengths], "had the other sign", f"{turned} sensor scale=-1.", np.negative, "-1")

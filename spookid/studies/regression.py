@@ -155,6 +155,7 @@ def regress(
     filter: FilterName = "butterworth",
     unknowns: Unknowns = "base",
     cutoff: float | None = None,
+    estimator: str | None = None,
 ) -> Regression:
     """Estimate parameters by least squares on filtered derivatives, along all recordings of the problem.
 
@@ -170,11 +171,14 @@ def regress(
             priors, so that masses may come out negative; ``"declared"``: the problem's Parameters with their bounds and
             priors, by nonlinear least squares: physical inertias, gains, friction laws that no number is linear in.
         cutoff: cutoff of the filter [Hz]; default: the problem's own.
+        estimator: None, because least squares have no process noise.
 
     Raises:
-        ProblemError: for loops, constraints, free bodies, friction that depends on loads; a coordinate whose position
-            is not measured; recordings that are too short for the filter; efforts that are all unknown.
+        ProblemError: for an estimator, loops, constraints, free bodies, friction that depends on loads; a coordinate
+            whose position is not measured; recordings that are too short for the filter; efforts that are all unknown.
     """
+    if estimator is not None:
+        raise ProblemError(f"{problem.place}: regress: least squares have no estimator {estimator!r}; leave it out")
     cutoff = problem.cutoff if cutoff is None else cutoff
     if not 0 < cutoff < math.inf:
         raise ProblemError(f"{problem.place}: regress: cutoff is {shown(cutoff)}; give a positive frequency in Hz")
