@@ -1,9 +1,9 @@
 """A position-controlled servo (Dynamixel XL330) that lifts and drops a pendulum: `servo-xl330` of the shared data.
 
 The servo turns the error of its position into a duty of its supply voltage; its torque is that of a DC motor. Commands
-act late, friction grows with the torque of the gears, and the supply sags while it conducts the motor's current: its
-measured voltage alternates between two levels within a period of the PWM. `all` fits every recording at once. `kp100`
-and `kp400` fit those with one gain, with Coulomb friction and the supply as measured.
+act late, friction grows with the torque of the gears, and the voltage at the motor falls with the duty as by a source
+resistance without a capacitor: the measured voltage alternates within a period of the PWM. `all` fits every recording
+at once. `kp100` and `kp400` fit those with one gain, with Coulomb friction and the supply as measured.
 """
 
 import math
