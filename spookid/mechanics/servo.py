@@ -79,8 +79,7 @@ class DCDrive:
 
     def expressions(self) -> list[ca.SX]:
         """All expressions that may contain a Parameter."""
-        values = (getattr(self, name) for name in _NUMBERS)
-        return [value for value in values if isinstance(value, ca.SX)]
+        return [value for name in _NUMBERS if isinstance(value := getattr(self, name), ca.SX)]
 
 
 class Servo(Load):
