@@ -257,7 +257,7 @@ Results of others on the same recordings, from `shared/data/servo-xl330`:
 ## What limits the servo at high gain
 
 A loss of voltage that grows with the duty limits the servo. The resistance of the circuit is R + R_s |d| for a duty d:
-2.4 Ω at a small duty and 3.8 Ω at a duty of 1, which lowers the torque at standstill by 38 %. At gain 400 the duty
+2.4 Ω at a small duty and 3.9 Ω at a duty of 1, which lowers the torque at standstill by 38 %. At gain 400 the duty
 reaches 1, at gain 100 only 0.37. This is the law of a supply with a source resistance that conducts the current of the
 motor while the switch is on, because no capacitor averages it.
 
