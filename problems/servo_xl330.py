@@ -27,7 +27,7 @@ from spookid import (
 GAIN = 4096 / (2 * math.pi) / (256 * 885)  # duty per radian and unit of the firmware's gain
 STEP = 0.005
 SUPPLY = 7.3  # V, measured while the torque is off
-WIDTH = 0.01  # rad/s of the joint, below which friction is viscous: half a count of the measured rate
+WIDTH = 0.01  # rad/s of the joint, below which friction is viscous; with wider ones the arm creeps at rest
 
 k = Parameter("k", 0.4, lower=0.05, upper=3, unit="N m/A", note="torque constant, at the output")
 R = Parameter("R", 4.0, lower=0.5, upper=30, unit="ohm", note="resistance")
