@@ -32,7 +32,6 @@ class DCDrive:
     >>> drive = DCDrive(torque_constant=0.5, resistance=8.0, supply="vin")  # a measured supply voltage
     >>> drive = DCDrive(torque_constant=0.5, resistance=8.0, supply=7.4)  # a constant one
     >>> drive = DCDrive(torque_constant=0.5, resistance=8.0, supply=7.4, source_resistance=0.3)  # that sags under load
-    >>> drive = DCDrive(torque_constant=0.5, resistance=8.0, supply=7.4, source_resistance=0.3, capacitor=False)
 
     Args:
         torque_constant: k [N m/A or N/A].
@@ -43,9 +42,8 @@ class DCDrive:
         current_limit: largest current of either sign [A]; None: no limit.
         source_resistance: R_s between the supply and the drive [Ω], which conducts the current i times the duty d:
             the voltage there is ``supply`` − R_s d i, so that i = (d ``supply`` − k_e s)/(R + R_s d²).
-        capacitor: True if a capacitor at the drive averages the current of the supply over a period of the PWM; False
-            if the supply conducts i while the switch is on: the voltage is then ``supply`` − R_s i, with the sign of
-            d, and the magnitude of d takes the place of d².
+        capacitor: False if none averages the current of the supply over a period of the PWM: the supply then conducts
+            i while the switch is on, and the magnitude of d takes the place of d².
 
     Raises:
         ProblemError: for negative fixed values, or a zero divisor.
@@ -81,8 +79,7 @@ class DCDrive:
 
     def expressions(self) -> list[ca.SX]:
         """All expressions that may contain a Parameter."""
-        values = (getattr(self, name) for name in _NUMBERS)
-        return [value for value in values if isinstance(value, ca.SX)]
+        return [value for name in _NUMBERS if isinstance(value := getattr(self, name), ca.SX)]
 
 
 class Servo(Load):
