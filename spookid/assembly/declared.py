@@ -18,12 +18,12 @@ from spookid.data.interpolation import longest_step
 from spookid.data.recording import Recording, RecordingFiles
 from spookid.data.residual import Residual
 from spookid.data.sampling import grid
-from spookid.data.sensors import JointPosition, with_torques
+from spookid.data.sensors import JointPosition, with_filters, with_torques
 from spookid.data.state import State
 from spookid.errors import ProblemError, collected
 from spookid.mechanics.contacts import Impact
-from spookid.mechanics.inertia import at_guess
 from spookid.mechanics.hidden import anchored
+from spookid.mechanics.inertia import at_guess
 from spookid.mechanics.model import Model
 from spookid.mechanics.relations import Relation, bare
 from spookid.parameter import Parameter, parameters_in
@@ -56,12 +56,13 @@ def normalized(problem: Problem) -> Iterator[tuple[str, Any]]:
     fixed = [problem.fixed] if isinstance(problem.fixed, str) else problem.fixed
     yield "fixed", frozenset(collected(fixed, str, f"{problem.what}: fixed"))
     if isinstance(problem.model, Model):
-        yield "model", with_torques(problem.model, problem.observations)
+        yield "model", with_filters(with_torques(problem.model, problem.observations), problem.observations)
         yield from _anchored(problem)
 
 
-_ANCHORED = 1e-3
-"""Standard deviation of the integral of a random walk over a recording [s]: far below what a fit determines of it."""
+_ANCHORED = 1e-5
+"""Standard deviation of the integral of a random walk over a recording [s]: far below what a fit determines of it.
+With a larger one, and without process noise, the angles of wheels are lost in rounding."""
 
 
 def _anchored(problem: Problem) -> Iterator[tuple[str, Any]]:

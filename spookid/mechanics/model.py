@@ -14,7 +14,7 @@ from spookid.errors import ProblemError, collected, declared_at
 from spookid.mechanics.body import GROUND, Body, Frame, RobotFile
 from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.contacts import Contact
-from spookid.mechanics.hidden import Hidden, Signal, inserted_in, walks_in
+from spookid.mechanics.hidden import Hidden, Lagging, Signal, inserted_in, walks_in
 from spookid.mechanics.holding import Freedom, Holding, rooted, spanning_tree
 from spookid.mechanics.inertia import Belief
 from spookid.mechanics.joints import Joint
@@ -82,6 +82,7 @@ class Model(metaclass=Checked):
     """Loads on points of bodies; loads along a joint's coordinates belong to the joint."""
     servos: Sequence[Servo] = field(kw_only=True, default=())
     """Drives that close a loop around a joint; those given among the motors are moved here."""
+    filters: Sequence[Lagging] = field(kw_only=True, default=(), repr=False)  # of the problem's sensors with a lag
     constraints: Sequence[Constraint] = field(kw_only=True, default=())
     """Constraints in addition to the joints."""
     original: Model | None = field(kw_only=True, default=None, repr=False)
@@ -126,8 +127,9 @@ class Model(metaclass=Checked):
         held = {id(body) for joint in self.joints for body in joint.bodies()}
         for body in self.bodies:
             if id(body) not in held and not body.free:
-                what = f"{body.place}: Body {body.name!r}"
-                raise ProblemError(f"{what} is held by no joint; join it or declare it free=True")
+                raise ProblemError(
+                    f"{body.place}: Body {body.name!r} is held by no joint; join it or declare it free=True"
+                )
 
     def __repr__(self) -> str:
         return f"<Model of {', '.join(map(repr, (*self.bodies, *self.joints, *self.motors, *self.servos)))}>"
@@ -220,9 +222,9 @@ class Model(metaclass=Checked):
 
     @cached_property
     def hidden(self) -> tuple[Hidden, ...]:
-        """Additional states: motors of elastic gears, integrals of servos, and random walks of coefficients."""
-        own = (*(j.elastic.hidden for j in self.joints if j.elastic), *(servo.integrator for servo in self.servos))
-        return (*(one for one in own if one is not None), *walks_in(self._coefficients()))
+        """Additional states: motors of elastic gears, integrals of servos, random walks, and filters of sensors."""
+        own = [*(j.elastic.hidden for j in self.joints if j.elastic), *(servo.integrator for servo in self.servos)]
+        return (*filter(None, own), *walks_in(self._coefficients()), *self.filters)
 
     @cached_property
     def measured(self) -> tuple[Signal, ...]:
