@@ -80,8 +80,7 @@ class Model(metaclass=Checked):
     """Points on planes; they hold no body, so that one without joints is declared ``free=True``."""
     loads: Sequence[PointLoad] = field(kw_only=True, default=())
     """Loads on points of bodies; loads along a joint's coordinates belong to the joint."""
-    servos: Sequence[Servo] = field(kw_only=True, default=())
-    """Drives that close a loop around a joint; those given among the motors are moved here."""
+    servos: Sequence[Servo] = field(kw_only=True, default=())  # drives that close a loop around a joint
     filters: Sequence[Lagging] = field(kw_only=True, default=(), repr=False)  # of the problem's sensors with a lag
     constraints: Sequence[Constraint] = field(kw_only=True, default=())
     """Constraints in addition to the joints."""
@@ -127,9 +126,8 @@ class Model(metaclass=Checked):
         held = {id(body) for joint in self.joints for body in joint.bodies()}
         for body in self.bodies:
             if id(body) not in held and not body.free:
-                raise ProblemError(
-                    f"{body.place}: Body {body.name!r} is held by no joint; join it or declare it free=True"
-                )
+                what = f"{body.place}: Body {body.name!r}"
+                raise ProblemError(f"{what} is held by no joint; join it or declare it free=True")
 
     def __repr__(self) -> str:
         return f"<Model of {', '.join(map(repr, (*self.bodies, *self.joints, *self.motors, *self.servos)))}>"
