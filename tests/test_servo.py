@@ -186,18 +186,22 @@ def test_jumps_that_saturate_within_a_step_do_not_shift_the_delay():
     assert solved["delay"].std_err < 5e-5  # s; a limit of the mean command shifts it by 4e-4 s
 
 
-def test_a_supply_that_sags_under_load():
+@pytest.mark.parametrize("capacitor", [True, False])
+def test_a_supply_that_sags_under_load(capacitor):
     k, R, source = 0.35, 3.0, 1.2
 
     def effort(u, q, s, t):
         duty = np.clip(1.1 * (u - q), -1, 1)
         current = (duty * 7.4 - k * s) / R
         for _ in range(60):  # the voltage at the drive is that of the supply less R_s times what it conducts
-            current = (duty * (7.4 - source * duty * current) - k * s) / R
+            conducted = duty * current if capacitor else np.sign(duty) * current  # without: while it is on
+            current = (duty * (7.4 - source * conducted) - k * s) / R
         return k * current
 
     found = Parameter("k", 0.25, lower=0.01), Parameter("R", 4.0, lower=0.1), Parameter("R_s", 0.5, lower=0)
-    drive = DCDrive(torque_constant=found[0], resistance=found[1], supply=7.4, source_resistance=found[2])
+    drive = DCDrive(
+        torque_constant=found[0], resistance=found[1], supply=7.4, source_resistance=found[2], capacitor=capacitor
+    )
     asked = problem(motion(effort), lambda j: Servo(j, "goal", kp=1.1, drive=drive), viscous=B)
     covered(asked.solve(), {"k": k, "R": R, "R_s": source})
 

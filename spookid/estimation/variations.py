@@ -21,9 +21,9 @@ from spookid.mechanics.loads import Effort
 from spookid.mechanics.model import Model
 from spookid.parameter import is_zero, substitute
 from spookid.records import dataclass
-from spookid.solvers.rows import Columns, LinearizedFactor
+from spookid.solvers.rows import LinearizedFactor
 from spookid.statistics.causes import ONCE, Alternative
-from spookid.statistics.condensing import Condensed, products
+from spookid.statistics.condensing import Condensed
 from spookid.statistics.likelihood import States
 from spookid.statistics.whiteness import MISSING
 from spookid.transcription.factor import Factor
@@ -127,10 +127,15 @@ def alternatives(
         [_columns(variations.get(s.factor.name), s, condensed, point, c, count) for s in terms]
         for c, terms in enumerate(condensed.linearized.chains)
     ]
-    volumes = [None] * count if plain is None else _volumes(plain, variations, condensed, chains).tolist()
+    volumes = [None] * count if plain is None else _volumes(plain, variations, condensed, count).tolist()
     return tuple(
         Alternative(
-            amount.words, amount.unit, tuple([p[:, i : i + 1] for p in parts] for parts in chains), amount.sizes, v
+            amount.words,
+            amount.unit,
+            tuple([p[:, i : i + 1] for p in parts] for parts in chains),
+            amount.sizes,
+            v,
+            amount.share,
         )
         for i, (amount, v) in enumerate(zip(varied.amounts, volumes, strict=True))
     )
@@ -154,21 +159,15 @@ def _columns(
     return np.asarray(term.scale * columns * term.alive[:, None])
 
 
-def _volumes(
-    states: States, variations: Mapping[str, _Variation], condensed: Condensed, chains: Sequence[Columns]
-) -> Array:
-    """What each variation does to the logarithms of the likelihood, halved, states following, (count,)."""
-    total, problem = np.zeros(chains[0][0].shape[1]), condensed.linearized.problem
-    for c, (chain, parts) in enumerate(zip(states.recordings, chains, strict=True)):
+def _volumes(states: States, variations: Mapping[str, _Variation], condensed: Condensed, count: int) -> Array:
+    """What each variation does to the logarithms of the likelihood, halved, at the same states, (count,)."""
+    total, problem = np.zeros(count), condensed.linearized.problem
+    for c, chain in enumerate(states.recordings):
         for factor, weights in chain.weights:
             if (variation := variations.get(factor.name)) is not None:
                 stepwise, shared = problem.arguments(factor, c, states.point)
                 given = [*stepwise, contiguous(weights.reshape(len(weights), -1))]
                 total += variation.volumes(given, shared, np.empty((len(weights), len(total)))).sum(axis=0)
-        steps = chain.sweep[1].reshape(chain.steps, chain.t, 1)
-        follow = [np.concatenate([part for _, part in term.images(steps)]) for term in condensed.linearized.chains[c]]
-        terms = zip(condensed.linearized.chains[c], parts, follow, strict=True)
-        total -= sum(products(part, moved)[:, 0] for term, part, moved in terms if not term.factor.hard)
     return total
 
 

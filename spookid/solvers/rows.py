@@ -295,6 +295,14 @@ class LinearizedFactor:
         """That of ``Rows``."""
         return self.source.complement if isinstance(self.source, Rows) else None
 
+    def whole(self, left: Array) -> Array:
+        """Residual vectors before the elimination of a factor's own unknowns, (count, m, rows)."""
+        return left if self.complement is None else left @ self.complement.transpose(0, 2, 1)
+
+    def known(self, row: int) -> Mask:
+        """True at steps at which a row of the whole has data, (count,)."""
+        return self.alive[:, row] > 0 if self.complement is None else np.ones(len(self.alive), dtype=bool)
+
     @property
     def unknowns(self) -> int:
         """Number of state unknowns in an equation."""

@@ -24,6 +24,7 @@ from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
 from spookid.solvers.rows import Columns, LinearizedFactor
 from spookid.statistics.condensing import Condensed
+from spookid.statistics.reweighting import change_if_weighted
 from spookid.tables.table import counted
 from spookid.transcription.factor import Group, measured_noise
 
@@ -180,8 +181,6 @@ _LAGS = (1, 4, 16)
 """Rows of one noise."""
 _DRAWS, _ENOUGH, _STEPS = 100, 24, 200_000
 """Draws, at most and besides two for each noise at least, and steps that they cover together."""
-_LEAST = 50.0
-"""Rows that must be left to a noise by the states: fewer say little of it, and are not nearly normal in sum."""
 _ROUNDS, _LIKE = 3, 4.0
 """Draws of other sizes, at the most, and standard deviations by which squares may be off those of draws."""
 
@@ -196,13 +195,18 @@ class SerialCorrelation:
     expected: float
     """If it were white."""
     excess: float
-    """Of the sum over what white noise would make it."""
+    """Of the sum over what white noise would make it, in variances of the noise."""
     width: float
-    """Standard deviation of the sum of white noise."""
+    """Standard deviation of the sum of white noise, in the same."""
     z: float
     """Both in standard errors of a normal distribution."""
     interpolated: bool = False
     """True of a sensor whose samples lie between the steps."""
+
+    @property
+    def likely(self) -> float:
+        """Correlation ρ of the noise: excess/width², where the linearized score is zero, taken as ρ/√(1 − ρ²)."""
+        return math.sin(math.atan(self.excess / self.width**2))
 
     @property
     def words(self) -> str:
@@ -217,7 +221,7 @@ class SerialCorrelation:
 
 
 def serial_correlations(condensed: Condensed, coarse: bool = False) -> list[SerialCorrelation]:
-    """Autocorrelations of all noises with enough equations. ``coarse``: for steps twice as long, at the same times."""
+    """Autocorrelations of all noises. ``coarse``: for steps twice as long, at the same times."""
     names = list(dict.fromkeys(n for terms in condensed.linearized.chains for s in terms for n in s.factor.noise))
     observing = [
         s.factor for terms in condensed.linearized.chains for s in terms if s.factor.group is Group.OBSERVATION
@@ -233,12 +237,12 @@ def serial_correlations(condensed: Condensed, coarse: bool = False) -> list[Seri
     squares, measured = null[:, 0].T, seen[:, 0]
     found = []
     for i, name in enumerate(names):
-        if squares[:, i].mean() < _LEAST * sizes[i] ** 2 or not measured[i]:
-            continue
         for j, lag in enumerate(lags[name], 1):
-            of_white = _of_white(null[i, j], seen[i, j], squares, measured)
-            ratios = seen[i, j] / measured[i], null[i, j].mean() / squares[:, i].mean()
-            found.append(SerialCorrelation(name, lag, float(ratios[0]), float(ratios[1]), *of_white, name in between))
+            if measured[i] and np.ptp(null[i, j]):
+                excess, width, z = _of_white(null[i, j], seen[i, j], squares, measured)
+                ratios = float(seen[i, j] / measured[i]), float(null[i, j].mean() / squares[:, i].mean())
+                unit = sizes[i] ** 2
+                found.append(SerialCorrelation(name, lag, *ratios, excess / unit, width / unit, z, name in between))
     return found
 
 
@@ -313,32 +317,8 @@ def _sums(condensed: Condensed, columns: list[Columns], name: str, lags: Sequenc
 def _each(condensed: Condensed, columns: list[Columns], name: str) -> Iterator[Array]:
     """Rows of a noise at successive steps, samples that miss left out, (n, m), one of each recording and factor."""
     for term, part in condensed.rows(columns):
-        whole = part if term.complement is None else part @ term.complement.transpose(0, 2, 1)
         for row in (i for i, other in enumerate(term.factor.noise) if other == name):
-            yield whole[slice(None) if term.complement is not None else term.alive[:, row] > 0, :, row]
-
-
-def change_if_correlated(condensed: Condensed, found: Sequence[SerialCorrelation]) -> Array:
-    """Change of the parameters, to first order, if noises were weighted as ones with the correlations that were found,
-    (n_p,): excess/width², where the linearized score is zero, taken as ρ/√(1 − ρ²), which keeps |ρ| < 1. Rows less
-    their share of those a lag before are white then, (r_k − ρ r_{k−l})/√(1 − ρ²)."""
-    information, pull = condensed.information.copy(), np.zeros((len(condensed.inverse), 1))
-    for one in found:
-        columns = (_each(condensed, part, one.noise) for part in (condensed.T, condensed.residuals))
-        rho, lag = math.sin(math.atan(one.excess / one.width**2)), one.lag
-        for T, r in zip(*columns, strict=True):
-            earlier = slice(max(len(T) - lag, 0))
-            fresh, left = (rows[lag:] - rho * rows[earlier] for rows in (T, r))
-            information += fresh.T @ fresh / (1 - rho**2) - T[lag:].T @ T[lag:]
-            pull += fresh.T @ left / (1 - rho**2) - T[lag:].T @ r[lag:]
-    scale = np.sqrt(np.maximum(np.diag(condensed.inverse), 0.0))
-    unit = np.where(scale > 0, scale, 1.0)
-    gain, more = (
-        condensed.inverse / np.outer(unit, unit),
-        (information - condensed.information) * np.outer(scale, scale),
-    )
-    change = np.linalg.solve(np.eye(len(scale)) + gain @ more, gain @ (scale * pull[:, 0]))
-    return np.asarray(-scale * change)
+            yield term.whole(part)[term.known(row), :, row]
 
 
 def narrower(condensed: Condensed, columns: Sequence[Columns], noises: Sequence[Sequence[str]]) -> Array:
@@ -374,10 +354,12 @@ def _of_white(null: Array, seen: float, squares: Array, measured: Array) -> tupl
 
 
 def not_white(condensed: Condensed, correlations: Sequence[SerialCorrelation]) -> tuple[Misfit, ...]:
-    """The worst, with what all noises do that are not white, each by its strongest lag."""
+    """The worst, with what all noises do that are not white, each by its strongest lag. A correlation of one raises a
+    sum by as many standard errors as it has of width: where these are too few to be reported, the sum says nothing."""
     worst: dict[str, SerialCorrelation] = {}
     for one in sorted(correlations, key=lambda test: -abs(test.z)):
-        if abs(one.z) > limit(len(correlations)):
+        if min(abs(one.z), one.width) > limit(len(correlations)):
             worst.setdefault(one.noise, one)
     every = list(worst.values())
-    return tuple(Misfit(one.words, one.z, change_if_correlated(condensed, every)) for one in every[:1])
+    weights = {one.noise: (one.lag, one.likely) for one in every}
+    return tuple(Misfit(one.words, one.z, change_if_weighted(condensed, weights)) for one in every[:1])
