@@ -52,6 +52,7 @@ from spookid.data.channels import Channel, Sensor, channels_of
 from spookid.data.inputs import acting
 from spookid.data.recording import Recording
 from spookid.data.sampling import Grid, Samples, grid, observed, samples
+from spookid.data.sensors import OfCoordinate
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array, contiguous
 from spookid.mechanics.kinematics import displacements, unwrapped
@@ -307,7 +308,8 @@ def gather(problem: Problem, recording: Recording) -> SampledRecording:
     steps, values = grid(recording, problem.step), problem.guess_on(recording.name)
     still = tuple((name, value) for name, value in values.items() if name not in problem.delays)
     cutoff = math.inf if problem.model.contacts else problem.cutoff  # impacts have no bandwidth
-    guess = _guessed(problem.model, tuple(problem.observations), recording, steps, still, cutoff)
+    prompt = tuple(one.prompt if isinstance(one, OfCoordinate) else one for one in problem.observations)
+    guess = _guessed(problem.model, prompt, recording, steps, still, cutoff)
     recording = oriented(problem.model, problem.channels, recording, steps, guess.states, values)
     delays = [number(channel.delay, values) for channel in problem.channels]
     pairs = list(zip(problem.channels, delays, strict=True))
@@ -321,9 +323,9 @@ def gather(problem: Problem, recording: Recording) -> SampledRecording:
     hits = strikes(problem.model, recording, steps, held)
     shown = np.column_stack([np.zeros((steps.count, 0)), *measured])
     if np.any(hits.struck):
-        sharp = _guessed(problem.model, tuple(problem.observations), recording, steps, still, np.inf)
+        sharp = _guessed(problem.model, prompt, recording, steps, still, np.inf)
         guess, hits = begun(problem.model, guess, sharp, hits, steps, values)
-    guess = initialization.with_integrals(problem.model, guess, now, values, steps.step)
+    guess = initialization.with_states(problem.model, guess, now, values, steps.step)
     return SampledRecording(recording, steps, guess, shown, tuple(own), now, slopes, held, hits)
 
 

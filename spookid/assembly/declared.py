@@ -18,7 +18,7 @@ from spookid.data.interpolation import longest_step
 from spookid.data.recording import Recording, RecordingFiles
 from spookid.data.residual import Residual
 from spookid.data.sampling import grid
-from spookid.data.sensors import JointPosition, with_torques
+from spookid.data.sensors import JointPosition, with_filters, with_torques
 from spookid.data.state import State
 from spookid.errors import ProblemError, collected
 from spookid.mechanics.contacts import Impact
@@ -56,12 +56,13 @@ def normalized(problem: Problem) -> Iterator[tuple[str, Any]]:
     fixed = [problem.fixed] if isinstance(problem.fixed, str) else problem.fixed
     yield "fixed", frozenset(collected(fixed, str, f"{problem.what}: fixed"))
     if isinstance(problem.model, Model):
-        yield "model", with_torques(problem.model, problem.observations)
+        yield "model", with_filters(with_torques(problem.model, problem.observations), problem.observations)
         yield from _anchored(problem)
 
 
-_ANCHORED = 1e-3
-"""Standard deviation of the integral of a random walk over a recording [s]: far below what a fit determines of it."""
+_ANCHORED = 1e-5
+"""Standard deviation of the integral of a random walk over a recording [s]: far below what a fit determines of it.
+With a larger one, and without process noise, the angles of wheels are lost in rounding."""
 
 
 def _anchored(problem: Problem) -> Iterator[tuple[str, Any]]:

@@ -13,6 +13,7 @@ of the poses (4.3). What no sensor of positions shows follows from others (``dea
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -30,13 +31,16 @@ from spookid.data.sampling import Grid, Samples, smoothed
 from spookid.data.sensors import JointPosition
 from spookid.data.state import State
 from spookid.kernels.arrays import Array
+from spookid.kernels.precision import AT_STEP
 from spookid.mechanics.constraints import LinearConstraint
+from spookid.mechanics.hidden import Lagging
 from spookid.mechanics.holding import Freedom
 from spookid.mechanics.joint_coordinates import JointCoordinates
 from spookid.mechanics.joints import Joint
 from spookid.mechanics.kinematics import Values, displacements, evaluated, place, rest_positions, unwrapped, velocities
 from spookid.mechanics.manifold import QUATERNION
 from spookid.mechanics.model import Mechanics, Model
+from spookid.mechanics.servo import Servo
 from spookid.parameter import parameters_in, substitute
 from spookid.records import dataclass
 from spookid.results.findings import Finding
@@ -254,29 +258,42 @@ def guess(
     return Guess(np.hstack([poses, velocities(poses, grid.step)]), moved, _findings(model, hidden, untold))
 
 
-def with_integrals(model: Model, guess: Guess, acting: Acting, values: Values, step: float) -> Guess:
-    """Initial states whose integrals of servos follow from the motion and the commands. Without its integral, a gain is
-    not identifiable at the initial values."""
+def with_states(model: Model, guess: Guess, acting: Acting, values: Values, step: float) -> Guess:
+    """Initial states whose integrals of servos and filters of sensors follow from the motion and the commands. Without
+    its integral, a gain is not identifiable at the initial values."""
     states, moved, count = guess.states.copy(), guess.displacements.copy(), len(model.bodies)
-    for servo in model.servos:
-        if (hidden := servo.integrator) is None:
-            continue
-        z, q, s, u = (ca.SX.sym(name, n) for name, n in (("z", 1), ("q", 1), ("s", 1), ("u", len(servo.signals))))
-        ahead = servo.next_integral(z, q, s, u, step)
-        parameters = list(parameters_in([ahead], "the model", ignore=[z, q, s, u]))
-        ahead = ca.substitute(ahead, ca.vertcat(*parameters), ca.SX([values[p.name] for p in parameters]))
-        own = moved[:, model.freedoms_of(servo.joint).start + servo.coordinate]
-        commands = acting.mean[:, [model.signals.index(signal) for signal in servo.signals]]
-        run = ca.Function("integral", [z, q, s, u], [ahead]).mapaccum(len(commands))
-        along = run(0.0, own[None, :-1], np.diff(own)[None] / step, commands.T).full()[0]
-        turned = step * np.append(0.0, np.cumsum(along))
+    servos = [(one.integrator, one) for one in model.servos if one.integrator]
+    along = [(hidden, _integral(model, one, moved, acting, values, step)) for hidden, one in servos]
+    for hidden, rates in [*along, *((one, _filtered(model, one, moved, values, step)) for one in model.filters)]:
+        turned = step * np.append(0.0, np.cumsum(rates))
         moved[:, model.freedoms_of(hidden.joint).start] = turned
-        body = hidden.joint.child.body
-        alone, i = Model([body], [hidden.joint], gravity=model.gravity), model.bodies.index(body)
+        alone, i = Model([hidden.body], [hidden.joint], gravity=model.gravity), model.bodies.index(hidden.body)
         poses = place(alone, turned[:, None], values)
         states[:, 7 * i : 7 * (i + 1)] = poses
         states[:, 7 * count + 6 * i :][:, :6] = velocities(poses, step)
     return replace(guess, states=states, displacements=moved)
+
+
+def _integral(model: Model, servo: Servo, moved: Array, acting: Acting, values: Values, step: float) -> Array:
+    """Integral of a servo after each step, (N − 1,)."""
+    z, q, s, u = (ca.SX.sym(name, n) for name, n in (("z", 1), ("q", 1), ("s", 1), ("u", len(servo.signals))))
+    ahead = servo.next_integral(z, q, s, u, step)
+    parameters = list(parameters_in([ahead], "the model", ignore=[z, q, s, u]))
+    ahead = ca.substitute(ahead, ca.vertcat(*parameters), ca.SX([values[p.name] for p in parameters]))
+    own = moved[:, model.freedoms_of(servo.joint).start + servo.coordinate]
+    commands = acting.mean[:, [model.signals.index(signal) for signal in servo.signals]]
+    run = ca.Function("integral", [z, q, s, u], [ahead]).mapaccum(len(commands))
+    return np.asarray(run(0.0, own[None, :-1], np.diff(own)[None] / step, commands.T).full()[0])
+
+
+def _filtered(model: Model, one: Lagging, moved: Array, values: Values, step: float) -> Array:
+    """Mean over each step of what a filter has reached, which begins at rest, (N − 1,)."""
+    joint, coordinate, of_rate = one.followed
+    own = moved[:, model.freedoms_of(joint).start + coordinate]
+    true = np.gradient(own, step) if of_rate else own
+    begin, fade = true[0], math.exp(-step / max(substitute(one.lag, values).item(), AT_STEP * step))
+    reached = [begin, *(begin := fade * begin + (1 - fade) * x for x in ((true[1:] + true[:-1]) / 2).tolist())]
+    return np.convolve(reached, [0.5, 0.5], "valid")
 
 
 def _signed(model: Model, poses: Array, moved: Array, values: Values) -> Array:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from functools import cached_property
+from typing import Any, Self
 
 import casadi as ca
 
@@ -14,11 +15,13 @@ from spookid.data.losses import StudentT, robust
 from spookid.data.state import State, period_of
 from spookid.errors import ProblemError, shown
 from spookid.mechanics.body import Frame
-from spookid.mechanics.coefficients import Coordinate, check_coordinate
+from spookid.mechanics.coefficients import Coordinate, check_coordinate, refuse_negative
+from spookid.mechanics.hidden import Lagging
 from spookid.mechanics.inertia import at_guess
 from spookid.mechanics.joints import Hinge, Joint
 from spookid.mechanics.model import Model
 from spookid.mechanics.motor import Motor
+from spookid.parameter import is_zero
 from spookid.records import dataclass
 
 _AXES = "xyz"
@@ -35,6 +38,9 @@ class OfCoordinate(OneSignal):
     """Noise standard deviation in the signal's unit; None: estimated, or 1 if the problem has ``state_weight``."""
     coordinate: int = field(default=0, kw_only=True)
     """Which of the joint's coordinates."""
+    lag: Any = field(default=0, kw_only=True)
+    """Time constant T of a first-order lag before the noise [s], T ẏ = x − y, a number or an expression of Parameters:
+    the filter of a report. The value at the start is estimated. Simulations start at rest."""
 
     is_free_form = False
 
@@ -51,6 +57,29 @@ class OfCoordinate(OneSignal):
     def __post_init__(self) -> None:
         check_coordinate(self.joint, self.coordinate, f"{self.place}: {type(self).__name__} observes")
         super().__post_init__()
+        lag = self.each("lag")[0]
+        refuse_negative(lag, "lag", self._what)
+        if not is_zero(lag) and at_guess(lag).item() <= 0:
+            raise ProblemError(f"{self._what}: lag is 0 at the initial values; begin with a positive value")
+
+    @cached_property
+    def filter(self) -> Lagging | None:
+        """State of a sensor with a lag: the value that it has reached."""
+        lag, of_rate = self.each("lag")[0], isinstance(self, JointRate)
+        name = f"{self.signal} filter"
+        return None if is_zero(lag) else Lagging.behind(name, self.joint, self.coordinate, of_rate, lag)
+
+    @cached_property
+    def prompt(self) -> Self:
+        """The same sensor without a lag."""
+        return self if self.filter is None else replace(self, lag=0)
+
+    def predicted(self, state: State) -> ca.SX:
+        return self.true(state) if self.filter is None else state.rate(self.filter.joint)
+
+    def true(self, state: State) -> ca.SX:
+        """Value without the lag."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +103,7 @@ class JointPosition(OfCoordinate):
     def title(self) -> str:
         return f"{'angle' if self.unit == 'rad' else 'position'} of {self.label}"
 
-    def predicted(self, state: State) -> ca.SX:
+    def true(self, state: State) -> ca.SX:
         return state.angle(self.joint)[self.coordinate]
 
 
@@ -95,6 +124,8 @@ class HingeAngle(JointPosition):
 class JointRate(OfCoordinate):
     """Tachometer that measures the velocity of a joint coordinate [rad/s or m/s].
 
+    >>> filtered = JointRate(hinge, "velocity", lag=Parameter("T", 0.01, lower=0, unit="s"))
+
     Raises:
         ProblemError: if ``joint`` is no joint or has no such coordinate, or ``sigma`` is not positive.
     """
@@ -105,7 +136,7 @@ class JointRate(OfCoordinate):
     def unit(self) -> str:
         return f"{self.measured.unit}/s"
 
-    def predicted(self, state: State) -> ca.SX:
+    def true(self, state: State) -> ca.SX:
         return state.rate(self.joint)[self.coordinate]
 
 
@@ -233,6 +264,8 @@ class JointTorque(OfCoordinate):
             )
         if self.jitter != 0 or self.resolution:
             raise ProblemError(f"{self._what} has jitter or resolution; its noise is white and normal, so leave it out")
+        if self.filter is not None:
+            raise ProblemError(f"{self._what} has a lag, and what it shows drives the motion; leave the lag out")
 
     @property
     def unit(self) -> str:
@@ -284,6 +317,17 @@ class TorqueMotor(Motor):
 
     sigma: float | None = field(kw_only=True, default=None)
     """Standard deviation of a sample [N m or N], at the initial value of its scale; None: it is estimated."""
+
+
+def with_filters(model: Model, observations: Sequence[Sensor]) -> Model:
+    """Return the model with the state of each sensor that has a lag."""
+    wanted = [one.filter for one in observations if isinstance(one, OfCoordinate) and one.filter is not None]
+    if wanted == list(model.filters):
+        return model
+    gone = {one.joint for one in model.filters}
+    bodies = [body for body in model.bodies if body not in {joint.child.body for joint in gone}]
+    joints = [joint for joint in model.joints if joint not in gone]
+    return replace(model, bodies=bodies, joints=joints, filters=wanted)
 
 
 def with_torques(model: Model, observations: Sequence[Sensor]) -> Model:

@@ -1,14 +1,15 @@
-"""States of a model besides the motion of its bodies: coefficients that drift, integrals of drives, motors of gears.
+"""States of a model besides the motion of its bodies: coefficients that drift, integrals of drives, filters of sensors,
+motors of gears.
 
-A coefficient or an integral is the rate of a wheel of unit inertia on which no torque acts but its derivative. So it
-has an initial value, process noise and a place in simulations, fits and results as every coordinate, by the same
-equations.
+All but the last are the rate of a wheel of unit inertia on which no torque acts but its derivative. So each has an
+initial value, process noise and a place in simulations, fits and results as every coordinate, by the same equations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import field
+from typing import Any, Self
 
 import casadi as ca
 import numpy as np
@@ -19,6 +20,7 @@ from spookid.mechanics.body import GROUND, Body
 from spookid.mechanics.coefficients import Coordinate
 from spookid.mechanics.joints import Hinge, Joint
 from spookid.mechanics.loads import Hold, Input, Load
+from spookid.mechanics.rotations import wrapped
 from spookid.parameter import Placeholder, placeholders_in, stacked, symbolic
 from spookid.records import dataclass
 
@@ -60,18 +62,52 @@ class Hidden:
         disturbance: float | None,
         loads: Sequence[Load] = (),
         others: Iterable[tuple[Placeholder, Joint, int, bool]] = (),
-        **arguments: bool,
-    ) -> Hidden:
-        """State that is the rate of a wheel of unit inertia, with its process noise.
+        inertia: Any = 1,
+        **arguments: Any,
+    ) -> Self:
+        """State that is the rate of a wheel, with its process noise.
 
         Args:
             symbol: the state in expressions.
-            loads: its derivative, as the effort of a load.
+            loads: its derivative times the inertia, as the effort of a load.
             others: further symbols.
         """
-        body = Body(f"{name} state", mass=1, inertia=(1, 1, 1))
+        body = Body(f"{name} state", mass=1, inertia=(inertia,) * 3)
         joint = Wheel(name, GROUND.frame(), body.frame(), disturbance=disturbance, loads=loads)
         return cls(joint, ((symbol, joint, 0, True), *others), starts_at_zero=True, **arguments)
+
+
+@dataclass(frozen=True, eq=False)
+class Lagging(Hidden):
+    """State y that follows a coordinate or rate x of a joint with a first-order lag: T ẏ = x − y.
+
+    T is the inertia of its wheel, so that a lag of zero is no exception: y is then x.
+    """
+
+    lag: ca.SX = field(default_factory=lambda: ca.SX(0))
+    """T [s]."""
+
+    @classmethod
+    def behind(cls, name: str, joint: Joint, coordinate: int, of_rate: bool, lag: ca.SX) -> Self:
+        """State of a sensor of a coordinate of a joint, or of its rate."""
+        x, wraps = Placeholder(f"{name} of"), not of_rate and joint.coordinates[coordinate].period is not None
+        followed = [(x, joint, coordinate, of_rate)]
+        return cls.of_rate(Placeholder(name), name, 0.0, [_Difference(x, wraps)], followed, inertia=lag, lag=lag)
+
+    @property
+    def followed(self) -> tuple[Joint, int, bool]:
+        """Joint, coordinate, and True if its rate is followed."""
+        return self.symbols[1][1:]
+
+
+class _Difference(Load):
+    """x − y, of angles the short way round, as an effort on the wheel whose rate is y."""
+
+    def __init__(self, x: ca.SX, wraps: bool) -> None:
+        self._x, self._wraps = x, wraps
+
+    def effort(self, position: ca.SX, rate: ca.SX, inputs: ca.SX) -> ca.SX:
+        return wrapped(self._x - rate) if self._wraps else self._x - rate
 
 
 class RandomWalk(Placeholder):

@@ -14,7 +14,7 @@ from spookid.errors import ProblemError, collected, declared_at
 from spookid.mechanics.body import GROUND, Body, Frame, RobotFile
 from spookid.mechanics.constraints import Constraint
 from spookid.mechanics.contacts import Contact
-from spookid.mechanics.hidden import Hidden, Signal, inserted_in, walks_in
+from spookid.mechanics.hidden import Hidden, Lagging, Signal, inserted_in, walks_in
 from spookid.mechanics.holding import Freedom, Holding, rooted, spanning_tree
 from spookid.mechanics.inertia import Belief
 from spookid.mechanics.joints import Joint
@@ -80,8 +80,8 @@ class Model(metaclass=Checked):
     """Points on planes; they hold no body, so that one without joints is declared ``free=True``."""
     loads: Sequence[PointLoad] = field(kw_only=True, default=())
     """Loads on points of bodies; loads along a joint's coordinates belong to the joint."""
-    servos: Sequence[Servo] = field(kw_only=True, default=())
-    """Drives that close a loop around a joint; those given among the motors are moved here."""
+    servos: Sequence[Servo] = field(kw_only=True, default=())  # drives that close a loop around a joint
+    filters: Sequence[Lagging] = field(kw_only=True, default=(), repr=False)  # of the problem's sensors with a lag
     constraints: Sequence[Constraint] = field(kw_only=True, default=())
     """Constraints in addition to the joints."""
     original: Model | None = field(kw_only=True, default=None, repr=False)
@@ -220,9 +220,9 @@ class Model(metaclass=Checked):
 
     @cached_property
     def hidden(self) -> tuple[Hidden, ...]:
-        """Additional states: motors of elastic gears, integrals of servos, and random walks of coefficients."""
-        own = (*(j.elastic.hidden for j in self.joints if j.elastic), *(servo.integrator for servo in self.servos))
-        return (*(one for one in own if one is not None), *walks_in(self._coefficients()))
+        """Additional states: motors of elastic gears, integrals of servos, random walks, and filters of sensors."""
+        own = [*(j.elastic.hidden for j in self.joints if j.elastic), *(servo.integrator for servo in self.servos)]
+        return (*filter(None, own), *walks_in(self._coefficients()), *self.filters)
 
     @cached_property
     def measured(self) -> tuple[Signal, ...]:

@@ -128,6 +128,10 @@ def _from_joints(problem: Problem, initial: dict[str, Any], values: Mapping[str,
     moved = rest_positions(model, values)
     for j, pair in given.items():
         moved[j] = pair[0]
+    for one in model.filters:  # at rest, they have reached what they follow
+        joint, coordinate, of_rate = one.followed
+        j, i = model.freedoms_of(one.joint).start, model.freedoms_of(joint).start + coordinate
+        given.setdefault(j, np.array([0.0, (*given.get(i, (moved[i], 0.0)), 0.0)[of_rate]]))
     q = place(model, moved[None, :], values)[0]
     moving = sorted(given) if model.has_loops or model.ties else list(range(len(names)))
     if model.has_loops:
