@@ -22,6 +22,7 @@ from spookid.mechanics.kinematics import evaluated
 from spookid.mechanics.model import Model
 from spookid.stepping import contact_law
 from spookid.stepping.base import CONTACTS
+from spookid.stepping.impulses import rubbing
 from spookid.transcription.transcription import Point
 
 _SPEED = 0.1
@@ -109,11 +110,12 @@ def contact_start(
 
 def touching(problem: Problem, unknowns: Array) -> Array | None:
     """Unknowns u and z of all contacts before each step, and rates behind them, (N, n), from the unknowns of a fit (N,
-    ambient); None without contacts. No pose determines the first rates, before the contacts of the first step."""
+    ambient). No pose determines the first rates, before the contacts of the first step. Without contacts ratios z of
+    the friction of joints that stick; None if none do."""
     model, law = problem.model, problem.scheme.law
-    if not model.contacts:
-        return None
     last = unknowns.shape[1] - law.unknowns(model)
+    if not model.contacts:
+        return None if last == unknowns.shape[1] else unknowns[:, last : last + len(rubbing(model))]
     start, columns = last - contact_law.unknowns(model, law.form), list[int]()
     for contact in model.contacts:
         columns += range(start, start + contact_law.size(contact, "exact"))

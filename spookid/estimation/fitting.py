@@ -163,7 +163,8 @@ class Start:
     assembly: Assembly | None = None
     """Of the same problem, to be used again; None: there is none."""
     touching: tuple[Array | None, ...] = ()
-    """What contacts do on each recording of ``solution``, see ``contact_start.touching``; empty: it is found out."""
+    """What contacts and joints that stick do on each recording of ``solution``, see ``contact_start.touching``; empty:
+    it is found out."""
     guessed: bool = False
     """True for a fit that only leads on, at noise as a search for it would begin."""
     roughly: bool = False

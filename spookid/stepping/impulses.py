@@ -287,10 +287,13 @@ class DryFriction:
         """Unknowns of dry friction in each step: none, z, or (z, σ)."""
         return {"smooth": 0, "exact": 1, "mpcc": 2}[self.form] * len(rubbing(model))
 
-    def start(self, model: Model, slips: Array, sharpness: float) -> Array:
-        """Initial unknowns (N, n) from normalized slips s/w of all coordinates, (N, n_s); slow slips stick."""
+    def start(self, model: Model, slips: Array, sharpness: float, known: Array | None = None) -> Array:
+        """Initial unknowns (N, n) from normalized slips s/w of all coordinates, (N, n_s), and ratios z if these are
+        ``known`` in as many steps; else slow slips stick."""
         relative = slips[:, rubbing(model)]
-        parts = [-np.clip(relative / sharpness, -1.0, 1.0), np.maximum(relative, 0.0)]
+        guessed = -np.clip(relative / sharpness, -1.0, 1.0)
+        ratios = known if known is not None and known.shape == guessed.shape else guessed
+        parts = [ratios, np.maximum(relative, 0.0)]
         return np.hstack(parts)[:, : self.unknowns(model)]
 
     def bounds(self, model: Model, settings: Settings, slips: Slips, multipliers: ca.SX) -> ca.SX:
