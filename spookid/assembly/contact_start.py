@@ -22,7 +22,6 @@ from spookid.mechanics.kinematics import evaluated
 from spookid.mechanics.model import Model
 from spookid.stepping import contact_law
 from spookid.stepping.base import CONTACTS
-from spookid.stepping.impulses import rubbing
 from spookid.transcription.transcription import Point
 
 _SPEED = 0.1
@@ -110,12 +109,11 @@ def contact_start(
 
 def touching(problem: Problem, unknowns: Array) -> Array | None:
     """Unknowns u and z of all contacts before each step, and rates behind them, (N, n), from the unknowns of a fit (N,
-    ambient). No pose determines the first rates, before the contacts of the first step. Without contacts ratios z of
-    the friction of joints that stick; None if none do."""
+    ambient); None without contacts. No pose determines the first rates, before the contacts of the first step."""
     model, law = problem.model, problem.scheme.law
-    last = unknowns.shape[1] - law.unknowns(model)
     if not model.contacts:
-        return None if last == unknowns.shape[1] else unknowns[:, last : last + len(rubbing(model))]
+        return None
+    last = unknowns.shape[1] - law.unknowns(model)
     start, columns = last - contact_law.unknowns(model, law.form), list[int]()
     for contact in model.contacts:
         columns += range(start, start + contact_law.size(contact, "exact"))

@@ -115,7 +115,7 @@ def _trajectory(
     predicted = predict(problem, states, constants)
     counts, squares, largest = sample_errors(assembly, point, residuals, chain)
     impulses = _impulses(assembly, residuals, steps)
-    friction, sticks, _ = dry_friction(assembly, sampled, unknowns, constants)
+    friction, sticks, _, ratios = dry_friction(assembly, sampled, unknowns, constants)
     return Trajectory(
         name=sampled.recording.name,
         signals=tuple(o.signal for o in problem.channels),
@@ -136,6 +136,7 @@ def _trajectory(
         drive=_drive(problem, sampled, states, constants),
         efforts=_efforts(assembly, point, impulses),
         touches=_contacts(assembly, sampled, unknowns, constants)[:, :, :3],
+        ratios=ratios,
     )
 
 
@@ -265,9 +266,9 @@ def _multipliers(
 
 def dry_friction(
     assembly: Assembly, sampled: SampledRecording, unknowns: Array, constants: tuple[Constant, ...]
-) -> tuple[Array, Array, Array]:
-    """Dry-friction impulse of a step, 1 or 0 for stick or slip, and residual L |z − clip(z − s/w, −1, 1)| of the exact
-    law.
+) -> tuple[Array, Array, Array, Array]:
+    """Dry-friction impulse of a step, 1 or 0 for stick or slip, residual L |z − clip(z − s/w, −1, 1)| of the exact law,
+    and ratio z.
 
     Each (N, n_s), NaN where a step has none. A smooth law sticks where the exact one would: |z − s/w| ≤ 1.
     """
@@ -276,7 +277,7 @@ def dry_friction(
     over, ratio, bound, slip, lean = np.split(values, 5, axis=1)
     rubs = np.array([freedom.rubs for freedom in assembly.problem.model.freedoms], dtype=bool)
     sticks = np.where(np.isnan(ratio), np.nan, rubs & (np.abs(ratio - slip) <= 1))
-    return over * bound - lean, sticks, bound * np.abs(ratio - np.clip(ratio - slip, -1.0, 1.0))
+    return over * bound - lean, sticks, bound * np.abs(ratio - np.clip(ratio - slip, -1.0, 1.0)), ratio
 
 
 def _contacts(assembly: Assembly, sampled: SampledRecording, unknowns: Array, constants: tuple[Constant, ...]) -> Array:

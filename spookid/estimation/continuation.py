@@ -364,7 +364,7 @@ def _compared(work: Work, problem: Problem, lead: Solution, sharpness: float) ->
     for stages in [[exact], [pairs, exact]] if problem.sticks_exactly else [[pairs]]:
         if best.result.status is Status.CONVERGED and _excess(best.result, lead) <= _SAME:
             break
-        work.found, work.touching = lead, ()
+        work.found = lead
         for stage, solver in stages:
             if not go(work, stage, solver, sharpness):
                 detail = "while other ways than that of this fit were tried"

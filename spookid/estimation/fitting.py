@@ -163,8 +163,7 @@ class Start:
     assembly: Assembly | None = None
     """Of the same problem, to be used again; None: there is none."""
     touching: tuple[Array | None, ...] = ()
-    """What contacts and joints that stick do on each recording of ``solution``, see ``contact_start.touching``; empty:
-    it is found out."""
+    """What contacts do on each recording of ``solution``, see ``contact_start.touching``; empty: it is found out."""
     guessed: bool = False
     """True for a fit that only leads on, at noise as a search for it would begin."""
     roughly: bool = False
@@ -359,9 +358,11 @@ def _states(assembly: Assembly, solution: Solution, touching: tuple[Array | None
         )
     states = [np.hstack([q.reshape(len(q), -1), v.reshape(len(v), -1)]) for _, _, q, v in given]
     settings, known = (assembly.widths, assembly.sharpness, assembly.touch), touching or (None,) * len(states)
-    all_three = zip(assembly.sampled, states, known, strict=True)
+    ratios = [None if solution.rubs_smoothly else trajectory.ratios for trajectory in solution.trajectories]
+    all_four = zip(assembly.sampled, states, known, ratios, strict=True)
     return Point(
-        tuple(unknowns(assembly.problem, e, *settings, x, own) for e, x, own in all_three), assembly.start.parameters
+        tuple(unknowns(assembly.problem, e, *settings, x, own, z) for e, x, own, z in all_four),
+        assembly.start.parameters,
     )
 
 

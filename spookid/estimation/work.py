@@ -54,7 +54,7 @@ class Work:
     noise: Solution | None = None
     """Fits with sticking friction, contacts or IPOPT keep the noise of this solution; None: they estimate it."""
     touching: tuple[Array | None, ...] = ()
-    """What contacts and joints that stick do on each recording of ``found``; empty: it is found out."""
+    """What contacts do on each recording of the last fit; empty: it is found out."""
     whole: Problem | None = None
     """The problem with the samples that are suspected; None: none are."""
     suspects: Wrong = ()

@@ -288,11 +288,13 @@ class DryFriction:
         return {"smooth": 0, "exact": 1, "mpcc": 2}[self.form] * len(rubbing(model))
 
     def start(self, model: Model, slips: Array, sharpness: float, known: Array | None = None) -> Array:
-        """Initial unknowns (N, n) from normalized slips s/w of all coordinates, (N, n_s), and ratios z if these are
-        ``known`` in as many steps; else slow slips stick."""
+        """Initial unknowns (N, n) from normalized slips s/w of all coordinates, (N, n_s), and ratios z in steps where
+        these are ``known``, (N, n_s); elsewhere slow slips stick."""
         relative = slips[:, rubbing(model)]
-        guessed = -np.clip(relative / sharpness, -1.0, 1.0)
-        ratios = known if known is not None and known.shape == guessed.shape else guessed
+        ratios = -np.clip(relative / sharpness, -1.0, 1.0)
+        if known is not None and len(known) == len(slips):
+            found = known[:, rubbing(model)]
+            ratios = np.where(np.isnan(found), ratios, found)
         parts = [ratios, np.maximum(relative, 0.0)]
         return np.hstack(parts)[:, : self.unknowns(model)]
 
