@@ -356,16 +356,14 @@ def unknowns(
     touch: float,
     states: Array,
     touching: Array | None = None,
-    ratios: Array | None = None,
 ) -> Array:
-    """Unknowns of each step, (N, ambient), from states x = (q, v), (N, 13 n_b), and from contact forces and ratios of
-    friction if known."""
+    """Unknowns of each step, (N, ambient), from states x = (q, v), (N, 13 n_b), and from contact forces if known."""
     poses = states[:, : problem.model.configuration.ambient]
     moved = unwrapped(problem.model, displacements(problem.model, poses, problem.guess_on(sampled.recording.name)))
     rates = np.diff(moved, axis=0) / sampled.grid.step
     slips = np.vstack([rates, rates[-1:]]) / widths
     law, touched = problem.scheme.law, contact_start(problem, sampled, poses, touch, sharpness, touching)
-    friction = np.hstack([touched, law.start(problem.model, slips, sharpness, ratios)])
+    friction = np.hstack([touched, law.start(problem.model, slips, sharpness)])
     if touched.shape[1]:  # unknowns of a step's end
         friction = np.vstack([np.zeros((1, friction.shape[1])), friction[:-1]])
     found = problem.scheme.start(problem.model, states, moved, friction, sampled.grid.step)

@@ -25,7 +25,7 @@ from spookid.kernels.arrays import Array, contiguous
 from spookid.kernels.kernel import Kernel
 from spookid.parameter import number, stacked, substitute
 from spookid.results.trajectory import EffortFit, Trajectory, rms
-from spookid.stepping.impulses import StepFunction
+from spookid.stepping.impulses import StepFunction, rubbing
 from spookid.transcription.factor import Constant, Group, measured_noise
 from spookid.transcription.transcription import Point
 
@@ -278,6 +278,18 @@ def dry_friction(
     rubs = np.array([freedom.rubs for freedom in assembly.problem.model.freedoms], dtype=bool)
     sticks = np.where(np.isnan(ratio), np.nan, rubs & (np.abs(ratio - slip) <= 1))
     return over * bound - lean, sticks, bound * np.abs(ratio - np.clip(ratio - slip, -1.0, 1.0)), ratio
+
+
+def with_ratios(problem: Problem, unknowns: Array, ratios: Array | None) -> Array:
+    """Unknowns of a fit (N, ambient) with ratios z of dry friction of another one, (N, n_s), if that has the same
+    steps; beside contacts they stay what they are."""
+    model, own = problem.model, problem.scheme.law.unknowns(problem.model)
+    if ratios is None or len(ratios) != len(unknowns) or model.contacts or not own:
+        return unknowns
+    known, first = ratios[:, rubbing(model)], unknowns.shape[1] - own
+    places = slice(first, first + known.shape[1])
+    unknowns[:, places] = np.where(np.isnan(known), unknowns[:, places], known)
+    return unknowns
 
 
 def _contacts(assembly: Assembly, sampled: SampledRecording, unknowns: Array, constants: tuple[Constant, ...]) -> Array:

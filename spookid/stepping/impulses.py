@@ -287,15 +287,10 @@ class DryFriction:
         """Unknowns of dry friction in each step: none, z, or (z, σ)."""
         return {"smooth": 0, "exact": 1, "mpcc": 2}[self.form] * len(rubbing(model))
 
-    def start(self, model: Model, slips: Array, sharpness: float, known: Array | None = None) -> Array:
-        """Initial unknowns (N, n) from normalized slips s/w of all coordinates, (N, n_s), and ratios z in steps where
-        these are ``known``, (N, n_s); elsewhere slow slips stick."""
+    def start(self, model: Model, slips: Array, sharpness: float) -> Array:
+        """Initial unknowns (N, n) from normalized slips s/w of all coordinates, (N, n_s); slow slips stick."""
         relative = slips[:, rubbing(model)]
-        ratios = -np.clip(relative / sharpness, -1.0, 1.0)
-        if known is not None and len(known) == len(slips):
-            found = known[:, rubbing(model)]
-            ratios = np.where(np.isnan(found), ratios, found)
-        parts = [ratios, np.maximum(relative, 0.0)]
+        parts = [-np.clip(relative / sharpness, -1.0, 1.0), np.maximum(relative, 0.0)]
         return np.hstack(parts)[:, : self.unknowns(model)]
 
     def bounds(self, model: Model, settings: Settings, slips: Slips, multipliers: ca.SX) -> ca.SX:
