@@ -218,12 +218,13 @@ programs used the machine, so that the ratios are approximate.
 DOORS = """
 ## All solver variants on all problems
 
-The command `python tests/benchmarks/ways.py --markdown FILE` writes this table. It solves all problems of `problems/`
-and of the acceptance tests from their initial values, with at most 150 iterations per fit. The columns *iterations* and
-*time* include all preliminary fits. Costs are compared at the same noise levels, those of the smooth fit, or at the
-given weight. The columns *over best* and *errors off* compare with the best converged variant with the same friction
-law (smooth or sticking). They show the excess of the cost as a fraction, and the largest difference of a parameter in
-standard errors.
+The command `python tests/benchmarks/ways.py --kept KEPT --markdown FILE` writes this table. An interrupted run goes on
+from the file KEPT. It solves all problems of `problems/` and of the acceptance tests from their initial values, with at
+most 150 iterations per fit. The columns *iterations* and *time* include all preliminary fits; *time* is CPU time, and
+*of smooth IPOPT* its ratio to that of smooth IPOPT. Costs are compared at the same noise levels, those of the smooth
+fit, or at the given weight. The columns *over best* and *errors off* compare with the best converged variant with the
+same friction law (smooth or sticking). They show the excess of the cost as a fraction, and the largest difference of a
+parameter in standard errors.
 
 """
 
@@ -261,15 +262,7 @@ def compared(table: str) -> str:
         text += f"From the other form's answer the cost is lower for {', '.join(lower)}. "
     if broken:
         text += f"One fit did not converge for {', '.join(f'`{who[0]}` of {who[1]}' for who in broken)}. "
-    return f"\n{textwrap.fill(text + CAUTION, 120)}\n"
-
-
-CAUTION = (
-    "Where the noise is estimated, it may be another one there, which was not checked. Column *found* says how each "
-    "fit ended. Answers of `mpcc` that are B-stationary were compared with neighbouring pieces. Those of `exact` end "
-    "by the decrease of the cost, which is no test of neighbouring pieces. Other rows that differ below were not "
-    "repeated: `02_stribeck` of SPOOK, and `01_stribeck` and `03_dry` of SPOOK with multipliers as unknowns."
-)
+    return f"\n{textwrap.fill(text.strip(), 120)}\n"
 
 
 if __name__ == "__main__":

@@ -118,6 +118,10 @@ def test_pairs_and_the_exact_law_find_the_same():
     again = twin().solve(backend="ipopt", friction="mpcc", warm_start=exact)
     assert again.status is Status.CONVERGED
     assert again.iterations < pairs.iterations
+    # Each begins with the friction impulses of the other's answer.
+    assert again.history[0].cost.total == pytest.approx(exact.cost.total, rel=1e-6)
+    back = twin().solve(friction="exact", warm_start=pairs)
+    assert back.history[0].cost.total == pytest.approx(pairs.cost.total, rel=1e-6)
 
 
 def test_pairs_end_where_no_piece_is_better():

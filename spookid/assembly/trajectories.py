@@ -25,7 +25,7 @@ from spookid.kernels.arrays import Array, contiguous
 from spookid.kernels.kernel import Kernel
 from spookid.parameter import number, stacked, substitute
 from spookid.results.trajectory import EffortFit, Trajectory, rms
-from spookid.stepping.impulses import StepFunction
+from spookid.stepping.impulses import StepFunction, rubbing
 from spookid.transcription.factor import Constant, Group, measured_noise
 from spookid.transcription.transcription import Point
 
@@ -115,7 +115,7 @@ def _trajectory(
     predicted = predict(problem, states, constants)
     counts, squares, largest = sample_errors(assembly, point, residuals, chain)
     impulses = _impulses(assembly, residuals, steps)
-    friction, sticks, _ = dry_friction(assembly, sampled, unknowns, constants)
+    friction, sticks, _, ratios = dry_friction(assembly, sampled, unknowns, constants)
     return Trajectory(
         name=sampled.recording.name,
         signals=tuple(o.signal for o in problem.channels),
@@ -136,6 +136,7 @@ def _trajectory(
         drive=_drive(problem, sampled, states, constants),
         efforts=_efforts(assembly, point, impulses),
         touches=_contacts(assembly, sampled, unknowns, constants)[:, :, :3],
+        ratios=ratios,
     )
 
 
@@ -265,9 +266,9 @@ def _multipliers(
 
 def dry_friction(
     assembly: Assembly, sampled: SampledRecording, unknowns: Array, constants: tuple[Constant, ...]
-) -> tuple[Array, Array, Array]:
-    """Dry-friction impulse of a step, 1 or 0 for stick or slip, and residual L |z − clip(z − s/w, −1, 1)| of the exact
-    law.
+) -> tuple[Array, Array, Array, Array]:
+    """Dry-friction impulse of a step, 1 or 0 for stick or slip, residual L |z − clip(z − s/w, −1, 1)| of the exact law,
+    and ratio z.
 
     Each (N, n_s), NaN where a step has none. A smooth law sticks where the exact one would: |z − s/w| ≤ 1.
     """
@@ -276,7 +277,19 @@ def dry_friction(
     over, ratio, bound, slip, lean = np.split(values, 5, axis=1)
     rubs = np.array([freedom.rubs for freedom in assembly.problem.model.freedoms], dtype=bool)
     sticks = np.where(np.isnan(ratio), np.nan, rubs & (np.abs(ratio - slip) <= 1))
-    return over * bound - lean, sticks, bound * np.abs(ratio - np.clip(ratio - slip, -1.0, 1.0))
+    return over * bound - lean, sticks, bound * np.abs(ratio - np.clip(ratio - slip, -1.0, 1.0)), ratio
+
+
+def with_ratios(problem: Problem, unknowns: Array, ratios: Array | None) -> Array:
+    """Unknowns of a fit (N, ambient) with ratios z of dry friction of another one, (N, n_s), if that has the same
+    steps; beside contacts they stay what they are."""
+    model, own = problem.model, problem.scheme.law.unknowns(problem.model)
+    if ratios is None or len(ratios) != len(unknowns) or model.contacts or not own:
+        return unknowns
+    known, first = ratios[:, rubbing(model)], unknowns.shape[1] - own
+    places = slice(first, first + known.shape[1])
+    unknowns[:, places] = np.where(np.isnan(known), unknowns[:, places], known)
+    return unknowns
 
 
 def _contacts(assembly: Assembly, sampled: SampledRecording, unknowns: Array, constants: tuple[Constant, ...]) -> Array:

@@ -17,6 +17,7 @@ from spookid.assembly.constants import at_gains
 from spookid.assembly.impact_estimates import around
 from spookid.assembly.priors import feasible
 from spookid.assembly.problem import Problem
+from spookid.assembly.trajectories import with_ratios
 from spookid.errors import ProblemError
 from spookid.estimation.fit import Fit
 from spookid.estimation.likelihood_fit import (
@@ -358,10 +359,10 @@ def _states(assembly: Assembly, solution: Solution, touching: tuple[Array | None
         )
     states = [np.hstack([q.reshape(len(q), -1), v.reshape(len(v), -1)]) for _, _, q, v in given]
     settings, known = (assembly.widths, assembly.sharpness, assembly.touch), touching or (None,) * len(states)
+    ratios = [None if solution.rubs_smoothly else trajectory.ratios for trajectory in solution.trajectories]
     all_three = zip(assembly.sampled, states, known, strict=True)
-    return Point(
-        tuple(unknowns(assembly.problem, e, *settings, x, own) for e, x, own in all_three), assembly.start.parameters
-    )
+    found = [unknowns(problem, e, *settings, x, own) for e, x, own in all_three]
+    return Point(tuple(map(with_ratios, [problem] * len(found), found, ratios)), assembly.start.parameters)
 
 
 def _onto(space: Manifold, name: str, t: Array, q: Array, v: Array, times: Array) -> tuple[str, Array, Array, Array]:

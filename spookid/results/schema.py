@@ -33,7 +33,7 @@ _ALONG = {"t": "N", "q": "N*7", "v": "N*6", "observed": "No", "samples": "No", "
     ("impulse_residual", "multipliers", "friction", "sticks"), "N*"
 )
 """Arrays of a Trajectory; the file has ``t_0`` for the first."""
-_BETWEEN = {"squares": "No", "largest": "No", "drive": "N*", "touches": "N*3"}
+_BETWEEN = {"squares": "No", "largest": "No", "drive": "N*", "touches": "N*3", "ratios": "N*"}
 """Those that older folders do not have."""
 _MEASURED = {"frames": ("frames", "F"), "poses": ("measured", "F*7")}
 """Those of MeasuredPoses."""

@@ -179,6 +179,8 @@ class Trajectory(Tabular):
     """One of each measured torque whose noise is estimated; None likewise."""
     touches: Array | None = None
     """(N, n_c, 3): impulse of each ``Contact`` in that step along z, x and y of its plane [N s]. None likewise."""
+    ratios: Array | None = None
+    """(N, n_j): ratio of dry friction to its bound at the end of that step, from −1 to 1. None likewise."""
 
     def __repr__(self) -> str:
         return f"<Trajectory of {self.name!r}: {len(self.t):,} steps, {', '.join(self.signals) or 'no signals'}>"

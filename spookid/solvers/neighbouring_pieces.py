@@ -189,7 +189,8 @@ class ActiveSet:
         for chain, factor in self._pairs(point):
             if factor.name not in codes[chain]:
                 plain = replace(point, codes=())
-                codes[chain][factor.name] = _suggested(*self._problem.boxed(factor, plain, chain))
+                corners = factor.box is not None and factor.box.corners
+                codes[chain][factor.name] = _begun(*self._problem.boxed(factor, plain, chain), corners)
             self._left[chain, factor.name] = np.full(codes[chain][factor.name].shape, np.nan)
         return replace(point, codes=tuple(codes))
 
@@ -244,6 +245,12 @@ class ActiveSet:
 def _suggested(wanted: Array, lower: Array, upper: Array) -> Array:
     """The end beyond which a law wants to be, or 0."""
     return np.where(wanted < lower, -1.0, np.where(wanted > upper, 1.0, 0.0))
+
+
+def _begun(wanted: Array, lower: Array, upper: Array, corners: bool) -> Array:
+    """Codes at a start: where value and slack are both at their ends, as at another solver's answer, the corner."""
+    near = np.minimum(np.abs(wanted - lower), np.abs(wanted - upper)) <= _ZERO
+    return np.where(near & corners, 2 * np.sign(wanted - (lower + upper) / 2), _suggested(wanted, lower, upper))
 
 
 def _moved(old: Array, left: Array, new: Array) -> Array:

@@ -14,6 +14,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_name] = "1"  # before NumPy loads its BLAS
 
 import argparse
+import json
 import signal
 import sys
 import time
@@ -51,7 +52,7 @@ WAYS = (Way("lm", "smooth"), Way("ipopt", "smooth"), Way("lm", "exact"), Way("ip
 
 @dataclass(frozen=True)
 class Row:
-    """One way to solve one problem."""
+    """One way to solve one problem, and the processor time that it took [s]."""
 
     problem: str
     stepper: str
@@ -76,6 +77,7 @@ class Row:
 
     def cells(self, others: list[Row]) -> list[str]:
         cost, apart = self.distance(others)
+        smooth = [r.seconds for r in others if r.way == WAYS[1] and r.converged]
         s = self.solution
         known = [s.status.value, str(s.iterations), f"{s.cost.total:.7g}"] if s else [self.why, "", ""]
         return [
@@ -86,11 +88,12 @@ class Row:
             "" if np.isnan(cost) else f"{100 * cost:+.3f}%",
             "" if np.isnan(apart) else f"{apart:.2g}",
             f"{self.seconds:.1f} s",
+            f"{self.seconds / smooth[0]:.1f}" if smooth and self.way.friction == "mpcc" else "",
         ]
 
 
 CROSSED = "problem, stepper, backend, friction, status, found, cost, from the other answer, found there, cost there"
-COLUMNS = "problem, stepper, backend, friction, status, iterations, cost, over best, errors off, time"
+COLUMNS = "problem, stepper, backend, friction, status, iterations, cost, over best, errors off, time, of smooth IPOPT"
 
 
 def rows(name: str, problem: Problem, stepper: str, ways: list[Way], limit: float, most: int) -> list[Row]:
@@ -111,7 +114,7 @@ def row(
     given: dict[str, Any] = {"stepper": STEPPERS[stepper], "friction": way.friction}
     if not np.isfinite(problem.weight) or problem.dynamics == "estimated":
         given |= {"step_correction": False, "estimator": "noise"}
-    began = time.perf_counter()
+    began = time.process_time()
     solution, why = None, ""
     try:
         with Deadline(limit):
@@ -120,7 +123,7 @@ def row(
         why = f"refused: {error}"
     except (ArithmeticError, ValueError, RuntimeError, KeyboardInterrupt) as error:
         why = f"{type(error).__name__}: {error}"
-    return Row(name, stepper, way, solution, why, time.perf_counter() - began)
+    return Row(name, stepper, way, solution, why, time.process_time() - began)
 
 
 class Deadline:
@@ -177,21 +180,33 @@ def main() -> None:
     parser.add_argument(
         "--crossed", action="store_true", help="both forms of friction that sticks, each from the other"
     )
+    parser.add_argument(
+        "--kept", type=Path, help="file of the lines made so far, from which an interrupted run goes on"
+    )
     parser.add_argument("--markdown", type=Path, help="file to write the table to")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     columns = CROSSED if given.crossed else COLUMNS
     lines = ["| " + columns.replace(", ", " | ") + " |", "|---" * (columns.count(",") + 1) + "|"]
     ways = [way for way in WAYS if " ".join(way) in given.ways.split(",")]
+    kept: dict[str, list[str]] = {}
+    if given.kept and given.kept.exists():
+        kept = dict(json.loads(line) for line in given.kept.read_text(encoding="utf-8").splitlines())
     for name, problem in everything(given.problems):
         for stepper in given.steppers.split(","):
             if stepper == "lifted" and problem.dynamics == "estimated":
                 continue  # where the noise is estimated multipliers are eliminated
-            if given.crossed:
-                lines += crossed(name, problem, stepper, given.limit, given.iterations)
-                continue
-            found = rows(name, problem, stepper, ways, given.limit, given.iterations)
-            lines += ["| " + " | ".join(r.cells(found)) + " |" for r in found]
+            key = f"{name} {stepper}{' crossed' if given.crossed else ''}"
+            if key not in kept:
+                if given.crossed:
+                    kept[key] = crossed(name, problem, stepper, given.limit, given.iterations)
+                else:
+                    found = rows(name, problem, stepper, ways, given.limit, given.iterations)
+                    kept[key] = ["| " + " | ".join(r.cells(found)) + " |" for r in found]
+                if given.kept:
+                    with given.kept.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps([key, kept[key]]) + "\n")
+            lines += kept[key]
     print("\n".join(lines))
     if given.markdown:
         given.markdown.write_text("\n".join(lines) + "\n", encoding="utf-8")
