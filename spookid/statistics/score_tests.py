@@ -29,7 +29,7 @@ from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
 from spookid.solvers.rows import Columns
 from spookid.statistics import whiteness
-from spookid.statistics.causes import DELAY, LAG, ONCE, Alternative, Experiment, usual
+from spookid.statistics.causes import DELAY, LAG, ONCE, Alternative, Experiment, rounding, usual
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.whiteness import Misfit, Tails, limit, narrower, said, tails_of
 from spookid.transcription.factor import Group
@@ -67,8 +67,11 @@ def run_score_tests(
         found = ((c, (c.words, c.unit)) for c in causes())
         return {own: narrower(condensed, c.columns, experiment.noises) for c, own in found if own in words}
 
+    raw = condensed
+    if experiment.counts:
+        condensed = raw.less(rounding(raw, experiment.counts))
     even = [(i, signal) for i, (signal, _) in enumerate(experiment.sensors) if signal not in experiment.uneven]
-    tails = tuple(tails_of(condensed, signal, experiment.apart, experiment.timed(i)) for i, signal in even)
+    tails = tuple(tails_of(raw, signal, experiment.apart, experiment.timed(i)) for i, signal in even)
     return ScoreTests(condensed, tails, alternatives, narrowed, errors, volumes)
 
 
