@@ -21,7 +21,7 @@ from spookid.mechanics.loads import Effort
 from spookid.mechanics.model import Model
 from spookid.parameter import is_zero, substitute
 from spookid.records import dataclass
-from spookid.solvers.rows import Columns, LinearizedFactor
+from spookid.solvers.rows import LinearizedFactor
 from spookid.statistics.causes import ONCE, Alternative
 from spookid.statistics.condensing import Condensed, products
 from spookid.statistics.likelihood import States
@@ -127,7 +127,7 @@ def alternatives(
         [_columns(variations.get(s.factor.name), s, condensed, point, c, count) for s in terms]
         for c, terms in enumerate(condensed.linearized.chains)
     ]
-    volumes = [None] * count if plain is None else _volumes(plain, variations, condensed, chains).tolist()
+    volumes = [None] * count if plain is None else _volumes(plain, variations, condensed, count).tolist()
     return tuple(
         Alternative(
             amount.words, amount.unit, tuple([p[:, i : i + 1] for p in parts] for parts in chains), amount.sizes, v
@@ -154,21 +154,21 @@ def _columns(
     return np.asarray(term.scale * columns * term.alive[:, None])
 
 
-def _volumes(
-    states: States, variations: Mapping[str, _Variation], condensed: Condensed, chains: Sequence[Columns]
-) -> Array:
-    """What each variation does to the logarithms of the likelihood, halved, states following, (count,)."""
-    total, problem = np.zeros(chains[0][0].shape[1]), condensed.linearized.problem
-    for c, (chain, parts) in enumerate(zip(states.recordings, chains, strict=True)):
+def _volumes(states: States, variations: Mapping[str, _Variation], condensed: Condensed, count: int) -> Array:
+    """What each variation does to the logarithms of the likelihood, halved, states following, (count,): where these
+    were linearized, as a point a little off has other slopes of a sharp friction law."""
+    total, problem, at = np.zeros(count), condensed.linearized.problem, states.point
+    for c, chain in enumerate(states.recordings):
         for factor, weights in chain.weights:
             if (variation := variations.get(factor.name)) is not None:
-                stepwise, shared = problem.arguments(factor, c, states.point)
+                stepwise, shared = problem.arguments(factor, c, at)
                 given = [*stepwise, contiguous(weights.reshape(len(weights), -1))]
-                total += variation.volumes(given, shared, np.empty((len(weights), len(total)))).sum(axis=0)
+                total += variation.volumes(given, shared, np.empty((len(weights), count))).sum(axis=0)
         steps = chain.sweep[1].reshape(chain.steps, chain.t, 1)
-        follow = [np.concatenate([part for _, part in term.images(steps)]) for term in condensed.linearized.chains[c]]
-        terms = zip(condensed.linearized.chains[c], parts, follow, strict=True)
-        total -= sum(products(part, moved)[:, 0] for term, part, moved in terms if not term.factor.hard)
+        for term in (term for term in chain.terms if not term.factor.hard):
+            moved = np.concatenate([part for _, part in term.images(steps)])
+            columns = _columns(variations.get(term.factor.name), term, condensed, at, c, count)
+            total -= products(columns, moved)[:, 0]
     return total
 
 
