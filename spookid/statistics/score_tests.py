@@ -132,9 +132,16 @@ def _tested(condensed: Condensed, alternatives: Sequence[Alternative], volumes: 
         np.repeat([limit(len(alternatives)), limit(len(names))], [len(alternatives), len(names)]),
         np.append(shares * np.diag(squares), _INDEPENDENT[False] * before),
         np.block([[own, across], [across.T, apart]]),
-        np.append(-condensed.inner(columns, condensed.residuals)[:, 0] - known * slopes, pulled),
+        np.append(_corrected(-condensed.inner(columns, condensed.residuals)[:, 0], known * slopes), pulled),
         np.hstack([released, follow]),
     ).with_phases()
+
+
+def _corrected(pulls: Array, slopes: Array) -> Array:
+    """What residuals say, (m,), less what determinants say of the same: at most all of it, as these correct a mean to
+    first order and are no evidence. Slopes of sharp friction are often far larger, and hold over far less than an
+    error."""
+    return np.clip(pulls - slopes, np.minimum(pulls, 0.0), np.maximum(pulls, 0.0))
 
 
 def _at_bounds(condensed: Condensed, volumes: Array) -> tuple[Mask, Array, Array]:
@@ -183,7 +190,8 @@ def _heterogeneity(
     gram, n = -A @ inverse @ A.T, len(moving)
     for i, block in enumerate(own):
         gram[i * n : (i + 1) * n, i * n : (i + 1) * n] += block
-    pulled = np.concatenate(pulls) - volumes[:, moving].ravel() + A @ inverse @ volumes[:, moving].sum(axis=0)
+    slopes = volumes[:, moving].ravel() - A @ inverse @ volumes[:, moving].sum(axis=0)
+    pulled = _corrected(np.concatenate(pulls), slopes)
     kept = np.flatnonzero(np.tile(problem.shared_by_chains[moving], len(own)))
     before = np.concatenate([np.diag(block) for block in own])[kept]
     words = [

@@ -10,6 +10,7 @@ import pytest
 
 from spookid import LevenbergMarquardt
 from spookid.estimation.fitting import fit
+from spookid.statistics.score_tests import _corrected
 
 OWN = MappingProxyType(
     {
@@ -32,3 +33,8 @@ def test_a_variation_that_is_a_parameter_has_no_slope_left(width: float) -> None
         (i,) = (i for i, (words, _) in enumerate(answers.words) if name in words)
         assert answers.gram[i, i] < 1e-6 * answers.least[i]
         assert answers.pulls[i] == pytest.approx(0.0, abs=1e-6 * np.max(np.abs(found.score_tests.volumes)))
+
+
+def test_determinants_correct_what_residuals_say_and_are_no_evidence() -> None:
+    pulls, slopes = np.array([5.0, 5.0, 5.0, 0.1, -0.1]), np.array([1.0, -1.0, 300.0, 300.0, 300.0])
+    np.testing.assert_allclose(_corrected(pulls, slopes), [4.0, 5.0, 0.0, 0.0, -0.1])
