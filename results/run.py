@@ -19,6 +19,7 @@ import re
 import shlex
 import subprocess
 import sys
+import textwrap
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,9 +110,33 @@ def sources_commit() -> str:
     return commit.strip() + "+" * bool(changes.strip())
 
 
+def wrapped(text: str) -> str:
+    """The same with paragraphs and list entries in lines of 120 characters; tables, code and headings stay.
+
+    No line begins with %, which would make it a comment.
+    """
+    blocks, code = text.split("\n\n"), False
+    for i, block in enumerate(blocks):
+        fences = block.count("```")
+        if not (code or fences or re.search(r"^(\||#|!|<|>|    |\$)", block, re.MULTILINE)):
+            entries = re.split(r"\n(?=- )", block.strip("\n"))
+            blocks[i] = "\n".join(
+                textwrap.fill(
+                    " ".join(one.split()).replace(" %", "\0%"),
+                    120,
+                    subsequent_indent="  " * one.startswith("- "),
+                    break_long_words=False,
+                    break_on_hyphens=False,
+                ).replace("\0", " ")
+                for one in entries
+            )
+        code ^= bool(fences % 2)
+    return "\n\n".join(blocks)
+
+
 def stamp(path: Path, commit: str, where: str) -> None:
     """Write at the end of a page what it was made from, when and where."""
-    text = STAMP.sub("", path.read_text(encoding="utf-8")).rstrip()
+    text = wrapped(STAMP.sub("", path.read_text(encoding="utf-8"))).rstrip()
     path.write_text(f"{text}\n\n*Made at commit {commit} on {datetime.date.today()}; {where}.*\n", encoding="utf-8")
 
 

@@ -125,13 +125,15 @@ def _steps(steps: dict[float, tuple[Solution, Array]]) -> str:
             f"{np.max(off / README):.3f}",
         ]
         rows.append([*cells, inertias, f"{1000 * noise.std:.3f} mrad"])
+    chosen = steps[max(set(steps) - set(STEPS))][0]["J_m1"]
+    away = abs(steps[min(STEPS)][0]["J_m1"].estimate - chosen.estimate) / chosen.std_err
     heads = ["h", "", "mean ratio to the README's", "largest", "J_m [kg m²]", "noise of q1"]
     return f"""{_table(heads, rows)}
 
 The time step is longer than the sampling interval of the log. Current noise and timestamp jitter are correlated over
 several samples, and are white only over longer steps, which also take less computing time. The bandwidth of the motion
 allows a step of {1000 * max(set(steps) - set(STEPS)):g} ms, with a discretization error of 0.5 % of the torques. With
-half this step the torque predictions are as good, although the motor inertia of joint 1 changes by two standard errors.
+half this step the torque predictions are as good; the motor inertia of joint 1 changes by {away:.1f} standard errors.
 With twice this step, the discretization error appears in the estimated encoder noise. The reported current noise is
 that of white samples with the power density at the frequencies of the motion, which is larger than the noise of single
 samples.

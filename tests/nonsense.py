@@ -438,6 +438,7 @@ def cases() -> dict[str, Case]:
                 "duty_limit": 1.0,
                 "current_limit": 3.0,
                 "source_resistance": 0.1,
+                "capacitor": True,
             },
             lambda d: w.driven(s.Servo(w.pin, "u", drive=d)),
         ),

@@ -195,9 +195,12 @@ def test_the_command_exports_a_fit(file, tmp_path, capsys):
     assert "--timestep belongs to --out FILE.yaml" in capsys.readouterr().err
 
 
-def test_a_source_resistance_lowers_the_limit_of_effort(file):
-    drive = DCDrive(torque_constant=0.35, resistance=3.0, supply=7.4, duty_limit=0.9, source_resistance=1.2)
+@pytest.mark.parametrize(("capacitor", "share"), [(True, 0.9**2), (False, 0.9)])
+def test_a_source_resistance_lowers_the_limit_of_effort(file, capacitor, share):
+    drive = DCDrive(
+        torque_constant=0.35, resistance=3.0, supply=7.4, duty_limit=0.9, source_resistance=1.2, capacitor=capacitor
+    )
     _, problem = declared(file, lambda joint: Servo(joint, "goal", kp=1.0, drive=drive))
     (exported,) = robots.servos(problem, {"armature": 0.003})
-    assert exported.limit == pytest.approx(0.35 * 0.9 * 7.4 / (3.0 + 1.2 * 0.9**2))  # at standstill
+    assert exported.limit == pytest.approx(0.35 * 0.9 * 7.4 / (3.0 + 1.2 * share))  # at standstill
     assert any("source resistance" in what for what in exported.left_out)

@@ -22,6 +22,7 @@ from spookid.data.sensors import JointPosition, with_torques
 from spookid.data.state import State
 from spookid.errors import ProblemError, collected
 from spookid.mechanics.contacts import Impact
+from spookid.mechanics.hidden import anchored
 from spookid.mechanics.inertia import at_guess
 from spookid.mechanics.model import Model
 from spookid.mechanics.relations import Relation, bare
@@ -65,7 +66,7 @@ _ANCHORED = 1e-3
 
 def _anchored(problem: Problem) -> Iterator[tuple[str, Any]]:
     """Sensors of hidden states that begin at zero; those of random walks end there, too."""
-    names = {one.name: one.ends_at_zero for one in problem.model.hidden if one.starts_at_zero}
+    names = anchored(problem.model.hidden)
     if not names:
         return
     if isinstance(problem.recordings, RecordingFiles):

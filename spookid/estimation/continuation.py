@@ -37,6 +37,8 @@ _NEAR = 1e-6
 residuals, estimates are then within √(1e-6 n) standard errors."""
 _WORSE = 0.01
 """Share of the smooth fit's cost by which one of friction that sticks is above it if it is worse."""
+_SAME = 1e-4
+"""Share of it by which it may be above it in the same minimum."""
 _GROWN = 2.0
 """Factor by which noise, or a cost, that has grown since a fit without convergence is none of the same minimum."""
 _SOFT = 100.0
@@ -92,6 +94,8 @@ def go(
     if isinstance(solver, Ipopt):
         told = work.found is not None and not work.found.rubs_smoothly
         solver = replace(solver, told=solver.told or told or sharpness < 1)
+        if sticks(problem):  # multipliers bend the rows: without them IPOPT goes to and fro, or its restoration fails
+            solver = replace(solver, hessian="exact")
     made = work.fit = work.run(problem, start, work.fit, solver)
     work.touching = tuple(touching(problem, unknowns) for unknowns in made.point.states)
     work.found = made.told()
@@ -178,12 +182,15 @@ def _stuck(work: Work, problem: Problem) -> None:
     if sharpness is None:
         return None
     lead = work.found if soft is problem else None
-    stages = [(problem, work.solver, True)]
-    if soft is not problem and problem.sticks_exactly:
-        stages.insert(0, (soft, _own(work), True))
-    if problem.stepper.order > 1 and (soft is problem or len(stages) > 1):
+    exact = problem.with_(friction="exact")
+    stages: list[tuple[Problem, Solver, bool]] = [(exact, work.leader, True)]
+    if soft is not problem:
+        stages.insert(0, (_soft(exact), _own(work), True))
+    if problem.stepper.order > 1:
         # Friction as at the end of a step, whether the joint turned in it or not, has fewer minima.
         stages.insert(0, (*stages[0][:2], False))
+    if problem.sticks_in_pairs:  # from the end of the exact law, whose fits take a tenth of the time
+        stages.append((problem, work.solver, True))
     for stage, solver, turns in stages:
         if not go(work, stage, solver, sharpness, turns):
             return _named(work)
@@ -349,13 +356,13 @@ def _sharpened(work: Work, smooth: Problem) -> float | None:
 
 
 def _compared(work: Work, problem: Problem, lead: Solution, sharpness: float) -> None:
-    """Other ways while friction that sticks fits worse than the smooth one does, and the best of all: a shorter one,
-    and to exact friction one by way of pairs."""
+    """Other ways while friction that sticks fits worse than the smooth one does, and the best of all: of exact friction
+    a shorter one and one by way of pairs, of pairs one that the exact law does not lead."""
     best = _made(work)
-    pairs = (problem.with_(friction="mpcc"), Ipopt(max_iterations=work.solver.max_iterations))
-    others: list[list[tuple[Problem, Solver]]] = [[(problem, work.solver)], [pairs, (problem, work.solver)]]
-    for stages in others if problem.sticks_exactly else others[:1]:
-        if best.result.status is Status.CONVERGED and _excess(best.result, lead) <= _WORSE:
+    pairs: tuple[Problem, Solver] = problem.with_(friction="mpcc"), Ipopt(max_iterations=work.solver.max_iterations)
+    exact: tuple[Problem, Solver] = problem, work.leader
+    for stages in [[exact], [pairs, exact]] if problem.sticks_exactly else [[pairs]]:
+        if best.result.status is Status.CONVERGED and _excess(best.result, lead) <= _SAME:
             break
         work.found = lead
         for stage, solver in stages:

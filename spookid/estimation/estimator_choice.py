@@ -11,7 +11,7 @@ the estimates disagree, the model is incomplete, and a finding reports it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -60,8 +60,11 @@ def choose_estimator(work: Work, first: Fit) -> Fit:
     disturbances = [noise for noise in first.result.noise if noise.kind == "disturbance" and noise.unit != "m/s"]
     if all(noise.given for noise in disturbances):
         return first
-    if doubt := first.clock.time(partial(_doubt, first, disturbances)):
+    if doubt := _doubt(first, disturbances):
         return chosen(Choice("noise", doubt))
+    loop = first.clock.time(partial(_feedback, first))
+    if doubt := first.clock.time(partial(_white, first)):
+        return chosen(Choice("noise", loop or doubt))
     if first.likelihood.carry is not None:  # what two estimators differ by is known at their ends
         return choose_estimator(work, work.finished(first))
     try:
@@ -76,9 +79,13 @@ def choose_estimator(work: Work, first: Fit) -> Fit:
     if found is not None:
         work.remarks.append(lambda solution: solution.with_findings(lambda: [found.finding]))
         random = [noise for noise in lasting.result.noise if noise.kind == "disturbance" and noise.unit != "m/s"]
-        if lasting.result.status is Status.CONVERGED and (doubt := first.clock.time(partial(_doubt, lasting, random))):
+        converged = lasting.result.status is Status.CONVERGED
+        doubts = lambda: _doubt(lasting, random) or _feedback(lasting) or _white(lasting)  # noqa: E731
+        if converged and (doubt := first.clock.time(doubts)):
             work.problem = own
             return chosen(Choice("noise", f"with correlated {found.words}: {doubt}", {}, found.times), lasting)
+    if loop:
+        return chosen(Choice("noise", loop), first.with_(times=last.result.times, clocks=last.result.clocks))
     hard = problem.with_(estimator="hard")
     try:
         second = with_impacts_at_rest(work, work.run(hard, Start(first.result), last))
@@ -123,7 +130,7 @@ def with_choice(choice: Choice, first: Fit, solution: Solution) -> Solution:
 
 
 def _doubt(first: Fit, disturbances: list[Noise]) -> str:
-    """Reason against deterministic dynamics; empty if there is none."""
+    """Reason against deterministic dynamics in what is declared or estimated; empty if there is none."""
     if any(noise.given and noise.std > 0 for noise in disturbances):
         return "process noise is given"
     if not any(np.isfinite(noise.error) for noise in disturbances):
@@ -131,8 +138,13 @@ def _doubt(first: Fit, disturbances: list[Noise]) -> str:
     steps = [chain.steps for chain in first.assembly.transcription.chains]
     if sum(steps) / len(steps) < LEAST_BLOCK * BLOCKS:
         return "the recordings have too few steps for the block jackknife of deterministic dynamics"
-    for name, how in _closed(first):
-        return f"{name} is driven in closed loop ({how})"
+    for one in (one.recording for one in first.assembly.sampled if one.recording.closed_loop):
+        return f"{one.name} is driven in closed loop (as declared)"
+    return ""
+
+
+def _white(first: Fit) -> str:
+    """Reason against deterministic dynamics in the process noise or the motion; empty if there is none."""
     stiff = first.likelihood.stiff if first.likelihood else None
     if stiff is None:
         return "the process noise passes the whiteness test"
@@ -142,22 +154,25 @@ def _doubt(first: Fit, disturbances: list[Noise]) -> str:
     return "the motion is not stable" if first.condensed is None or unstable(first.condensed) else ""
 
 
-def _closed(first: Fit) -> Iterator[tuple[str, str]]:
-    """Recordings that are driven in closed loop, and how that is known."""
+def _feedback(first: Fit) -> str:
+    """Reason against deterministic dynamics if an input depends on the noise of a fit; empty if none does.
+
+    Where correlated noise is taken for white, the smoothed motion follows it, and residuals predict the input without a
+    loop. So this does not preclude a trial of correlated noise."""
     sampled, suspects = first.assembly.sampled, list[int]()
     level = FALSE_ALARMS / len(sampled)
     for c, (one, moved) in enumerate(zip(sampled, first.motion, strict=True)):
-        if one.recording.closed_loop is not None:
-            yield from [(one.recording.name, "as declared")] * one.recording.closed_loop
-        elif feedback(one.acting.held, np.hstack([moved.impulse_residual, moved.observed - moved.predicted])) < level:
+        residuals = np.hstack([moved.impulse_residual, moved.observed - moved.predicted])
+        if one.recording.closed_loop is None and feedback(one.acting.held, residuals) < level:
             suspects.append(c)
     if not suspects or first.condensed is None:
-        return
+        return ""
     model = first.assembly.problem.model
     drives = [(m.label, [one.acting.held[:, model.signals.index(m.signal)] for one in sampled]) for m in model.motors]
     left = without_echoes(first.condensed, drives)
     for c in (c for c in suspects if feedback(sampled[c].acting.held, left[c]) < level):
-        yield sampled[c].recording.name, "its input depends on the process noise"
+        return f"{sampled[c].recording.name} is driven in closed loop (its input depends on the process noise)"
+    return ""
 
 
 # --- after it ---

@@ -20,6 +20,7 @@ from spookid.solvers.structured import NotPositiveDefiniteError
 from spookid.statistics import marginalization
 from spookid.statistics.likelihood import States, size_information
 from spookid.statistics.marginal import NoiseSize, starting_logs, told_apart
+from spookid.statistics.marginalization import Doubt
 from spookid.statistics.search import SETTLED, Search
 from spookid.statistics.trial import SearchEndedError
 from spookid.transcription.transcription import Point, Transcription
@@ -55,8 +56,8 @@ class Likelihood:
     """With the numbers of the noise."""
     outcome: Outcome
     noise: tuple[Noise, ...] = ()
-    find_doubt: Callable[[], Array | float] = float
-    """Gives ``doubt``."""
+    find_doubt: Callable[[], Doubt | None] = type(None)
+    """What uncertain noise does; None if it is taken from another fit."""
     log_likelihood: float = math.nan
     normaliser: Array | None = None
     """See ``Solution.normaliser``."""
@@ -70,7 +71,8 @@ class Likelihood:
     @cached_property
     def doubt(self) -> Array | float:
         """Covariance of the parameters, (n_p, n_p), due to uncertain noise; zero if noise is taken from another fit."""
-        return self.find_doubt()
+        found = self.find_doubt()
+        return 0.0 if found is None else found.covariance
 
 
 def maximize_likelihood(
@@ -157,16 +159,19 @@ def found_by(
 ) -> Likelihood:
     """Result of a likelihood search; for preliminary fits (``leads``), standard errors are computed on request only."""
     numbered = search.problem.with_numbers(search.numbers(search.logs))
-    noise = _noise(assembly, search)
+    noise, doubt = _noise(assembly, search), None
     value = float(-search.value - search.best.states.excess * math.log(2 * math.pi) / 2)
-    find: Callable[[], Array | float] = float
+    find: Callable[[], Doubt | None] = type(None)
     if not (hold or outcome.status is Status.INTERRUPTED):
         find = cache(partial(marginalization.doubt, search))
     try:
-        _ = None if leads else find()
+        doubt = None if leads else find()
     except KeyboardInterrupt:
         outcome = replace(outcome, status=Status.INTERRUPTED, detail="before errors were averaged over noise")
-        find = float
+        find = type(None)
+    if doubt is not None:
+        ratios = np.exp(doubt.logs - search.logs).tolist()
+        noise = tuple(replace(one, likely=ratio) for one, ratio in zip(noise, ratios, strict=True))
     uncertain = marginalization.uncertain_sizes(search).tolist()
     sizes = tuple(replace(s, marginalized=is_so) for s, is_so in zip(search.sizes, uncertain, strict=True))
     whole, best = with_sizes(assembly, numbered, sizes), search.best

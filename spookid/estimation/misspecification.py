@@ -35,10 +35,11 @@ from spookid.mechanics.loads import Hold, Input
 from spookid.parameter import substitute
 from spookid.results.findings import Finding
 from spookid.results.trajectory import Trajectory
+from spookid.solvers.rows import Columns, LinearizedFactor
 from spookid.statistics.causes import Experiment, Signals
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.likelihood import States
-from spookid.statistics.score_tests import ScoreTests, misfits, run_score_tests
+from spookid.statistics.score_tests import Determinants, ScoreTests, misfits, run_score_tests
 from spookid.statistics.sensitivities import Sensitivities
 from spookid.statistics.whiteness import Misfit
 from spookid.tables.table import number
@@ -59,10 +60,26 @@ def misspecification_tests(
     moving = speeds(assembly.problem, trajectories, values)
     experiment = _experiment(assembly, point, trajectories, values)
     declared = partial(alternatives, assembly, condensed, point, moving, states, experiment.efforts)
-    known = [np.zeros(condensed.linearized.parameters)] * len(trajectories)
-    counted = states is not None and states.problem.has_density
-    volumes = np.array([chain.sweep[0] for chain in states.recordings] if states and counted else known)
-    return run_score_tests(condensed, experiment, declared, volumes, errors)
+    return run_score_tests(condensed, experiment, declared, _determinants(states, condensed), errors)
+
+
+def _determinants(states: States | None, condensed: Condensed) -> Determinants:
+    known = np.zeros((len(condensed.linearized.chains), condensed.linearized.parameters))
+    if states is None or not states.problem.has_density:
+        return Determinants(known, known, lambda: ())
+    chains, linearized = states.recordings, condensed.linearized.chains
+    volumes, following = (np.array([chain.sweep[i] for chain in chains]) for i in (0, 2))
+
+    def images() -> list[Columns]:
+        moves = (chain.sweep[1].reshape(chain.steps, chain.t, 1) for chain in chains)
+        return [_images(one, terms) for one, terms in zip(moves, linearized, strict=True)]
+
+    return Determinants(volumes, following, images)
+
+
+def _images(steps: Array, terms: Sequence[LinearizedFactor]) -> Columns:
+    """Of a step of the states (N, tangent, 1) in the rows of each factor."""
+    return [np.concatenate([part for _, part in term.images(steps)]) for term in terms]
 
 
 def misfit_findings(

@@ -62,7 +62,7 @@ def doubt_samples(work: Work) -> None:
 
 def revision(work: Work) -> Revise | None:
     """Return a function that judges suspects by a motion: it gives the problem without those far off it, or None."""
-    return None if work.whole is None else partial(_revised, work, work.whole)
+    return None if work.whole is None or work.judged else partial(_revised, work, work.whole)
 
 
 def _revised(work: Work, whole: Problem, assembly: Assembly, point: Point) -> Assembly | None:
@@ -74,25 +74,29 @@ def _revised(work: Work, whole: Problem, assembly: Assembly, point: Point) -> As
 
 
 def _judged(work: Work, whole: Problem, motion: Sequence[Trajectory], values: Values) -> bool:
-    """Decide on the suspects; True if others are left out now."""
-    work.whole, work.wrong = None, _all_far_off(whole, work.suspects, motion, values)
-    if all(map(_alike, work.suspects, work.wrong)):
-        return False
-    work.problem = masked(whole, work.wrong)
-    return True
+    """Decide on the samples to leave out; True if they are others now, that have not been left out before."""
+    before = work.judged or [work.suspects]
+    found = _all_far_off(whole, before[-1], motion, values)
+    known = any(all(map(_alike, one, found)) for one in before)
+    work.judged.append(before[-1] if known else found)
+    if not known:
+        work.problem = masked(whole, found)
+    return not known
 
 
 def judge_samples(work: Work) -> bool:
-    """Judge suspicious samples that no search has judged; True if a fit with other samples is needed. If a fit did not
-    converge, all samples are kept."""
+    """Judge suspicious samples that no search has judged, and those that were beside them; True if a fit with other
+    samples is needed. If no fit converged, all samples are kept."""
     found, whole = work.near if work.fit is None else work.fit.result, work.whole
     if whole is None or found is None or work.stopped:
         return False
-    if found.status is not Status.CONVERGED:
-        work.whole, work.problem, work.found = None, whole, work.near
-        return True
-    work.found = found
-    return _judged(work, whole, found.trajectories, found.values)
+    if found.status is Status.CONVERGED:
+        work.found = found
+        return _judged(work, whole, found.trajectories, found.values)
+    if work.judged:
+        return False
+    work.whole, work.problem, work.found = None, whole, work.near
+    return True
 
 
 def _all_far_off(problem: Problem, doubted: Wrong, motion: Sequence[Trajectory], values: Values) -> Wrong:

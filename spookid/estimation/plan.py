@@ -31,7 +31,7 @@ from spookid.estimation.starts import (
     with_impacts_at_rest,
     with_noise_first,
 )
-from spookid.estimation.suspects import is_robust, without_outliers
+from spookid.estimation.suspects import Wrong, is_robust, without_outliers
 from spookid.estimation.work import Work, as_begun, asked_from, holds_pairs, starting_from
 from spookid.mechanics.contacts import Impact
 from spookid.records import dataclass
@@ -95,13 +95,12 @@ def _settle(work: Work, found: Fit) -> Fit:
 
 
 def _samples(work: Work) -> None:
-    if not judge_samples(work):
-        return
-    if _is_staged(work):
-        work.noise = None
-        continuation.go(work, continuation.smoothed(work.problem), work.leader)
-    else:
-        work.fit = work.run(work.problem, Start(work.found, hold=work.hold), work.fit)
+    while judge_samples(work):
+        if _is_staged(work):
+            work.noise = None
+            continuation.go(work, continuation.smoothed(work.problem), work.leader)
+        else:
+            work.fit = work.run(work.problem, Start(work.found, hold=work.hold), work.fit)
 
 
 def _contradicted(work: Work, found: Fit) -> bool:
@@ -191,10 +190,10 @@ STAGES = (
     *LEADING,
     Stage(
         "samples",
-        "again with samples that were left out,",
+        "again with other samples left out,",
         lambda w: w.whole is not None,
         _samples,
-        "if they are no outliers",
+        "while others are outliers",
     ),
     Stage(
         "sensor noise",
@@ -268,7 +267,7 @@ def answered(work: Work, asked: Problem) -> Solution:
         answer = remark(answer)
     if work.stopped:  # maybe in a fit with smooth friction, or another solver
         answer = answer.changed(backend=work.solver.name, stepper=asked.stepper.name, friction=asked.friction)
-    wrong = work.wrong if work.whole is None else work.suspects
+    wrong: Wrong = (work.judged or [work.suspects])[-1] if work.whole else ()
     answer = with_outliers(asked, wrong, asked_from(asked, answer))
     return answer.changed(stages=tuple(work.records))
 

@@ -64,9 +64,10 @@ def suspects(problem: Problem, recording: Recording) -> dict[str, Mask]:
     for channel in (c for c in problem.channels if drops_outliers(c) and c.sensor.jitter == 0):
         if not channel.sensor.either_sign and order(channel, problem.model) == 0:
             values = recording.signal(channel.signal)
-            mask = standing_out(recording.t, values, channel.period) | stuck(values, channel.period)
-            known = np.count_nonzero(np.isfinite(values))
-            found[channel.signal] = mask & (np.count_nonzero(mask) <= MOST * known)
+            single = standing_out(recording.t, values, channel.period)
+            both = single, stuck(values, channel.period, single)
+            most = MOST * np.count_nonzero(np.isfinite(values))
+            found[channel.signal] = np.any([one & (np.count_nonzero(one) <= most) for one in both], axis=0)
     return found
 
 
@@ -123,30 +124,41 @@ def _on_line(values: Array, at: Array, one: int, other: int) -> Array:
 # --- several in a row ---
 
 
-def stuck(values: Array, period: float | None) -> Mask:
+def stuck(values: Array, period: float | None, single: Mask | None = None) -> Mask:
     """Samples (N,) of a position that no motion makes: those that stand still until one jumps on, but for the first,
-    which may be true; those from a jump on until another one comes back; and those that stand still while it moves fast
-    before and after, where no jump is larger than the motion."""
+    which may be true; those that stand still while it moves fast before and after, where no jump is larger than the
+    motion; and those from a jump on until another one comes back, beside ``single`` ones that stand out."""
     result, finite = np.zeros(len(values), dtype=np.bool_), np.isfinite(values)
-    known = values[finite] if period is None else np.unwrap(values[finite], period=period)
-    if len(known) < 2 * _AROUND:
-        return result
-    changes = np.diff(known)
-    jumps = np.flatnonzero(_jumps(changes)).tolist()
-    wrong = np.zeros(len(known), dtype=np.bool_)
+    apart = finite if single is None else finite & ~single
+    for kept, find in ((finite, _standing), (apart, _strayed)):
+        known = values[kept] if period is None else np.unwrap(values[kept], period=period)
+        if len(known) >= 2 * _AROUND:
+            places, changes = np.flatnonzero(kept), np.diff(known)
+            for first, last in find(changes, np.flatnonzero(_jumps(changes)).tolist()):
+                result[places[first : last + 1]] = True
+    return result
+
+
+def _standing(changes: Array, jumps: list[int]) -> Iterator[tuple[int, int]]:
+    """First and last of samples that stand still, before a jump or in the midst of fast motion."""
     for k in jumps:
         first = k
         while first > 0 and changes[first - 1] == 0:
             first -= 1
         if k - first >= 2:  # three or more stand still
-            wrong[first + (first - 1 not in jumps) : k + 1] = True
-    for k, back in pairwise(jumps):
-        if abs(changes[k] + changes[back]) < abs(changes[k]) / 2:
-            wrong[k + 1 : back + 1] = True
-    for first, last in _halts(changes):
-        wrong[first : last + 1] = True
-    result[finite] = wrong
-    return result
+            yield first + (first - 1 not in jumps), k
+    yield from _halts(changes)
+
+
+def _strayed(changes: Array, jumps: list[int]) -> Iterator[tuple[int, int]]:
+    """First and last of samples between a jump and another one back. Each jump belongs to the shorter of two, for what
+    is between them is motion."""
+    pairs = [(b - a, a, b) for a, b in pairwise(jumps) if abs(changes[a] + changes[b]) < abs(changes[a]) / 2]
+    used = set[int]()
+    for _, k, back in sorted(pairs):
+        if used.isdisjoint((k, back)):
+            used |= {k, back}
+            yield k + 1, back
 
 
 def _halts(changes: Array, near: int = _AROUND // 2) -> Iterator[tuple[int, int]]:

@@ -23,7 +23,7 @@ from spookid.parameter import is_zero, substitute
 from spookid.records import dataclass
 from spookid.solvers.rows import LinearizedFactor
 from spookid.statistics.causes import ONCE, Alternative
-from spookid.statistics.condensing import Condensed, products
+from spookid.statistics.condensing import Condensed
 from spookid.statistics.likelihood import States
 from spookid.statistics.whiteness import MISSING
 from spookid.transcription.factor import Factor
@@ -130,7 +130,12 @@ def alternatives(
     volumes = [None] * count if plain is None else _volumes(plain, variations, condensed, count).tolist()
     return tuple(
         Alternative(
-            amount.words, amount.unit, tuple([p[:, i : i + 1] for p in parts] for parts in chains), amount.sizes, v
+            amount.words,
+            amount.unit,
+            tuple([p[:, i : i + 1] for p in parts] for parts in chains),
+            amount.sizes,
+            v,
+            amount.share,
         )
         for i, (amount, v) in enumerate(zip(varied.amounts, volumes, strict=True))
     )
@@ -155,20 +160,14 @@ def _columns(
 
 
 def _volumes(states: States, variations: Mapping[str, _Variation], condensed: Condensed, count: int) -> Array:
-    """What each variation does to the logarithms of the likelihood, halved, states following, (count,): where these
-    were linearized, as a point a little off has other slopes of a sharp friction law."""
-    total, problem, at = np.zeros(count), condensed.linearized.problem, states.point
+    """What each variation does to the logarithms of the likelihood, halved, at the same states, (count,)."""
+    total, problem = np.zeros(count), condensed.linearized.problem
     for c, chain in enumerate(states.recordings):
         for factor, weights in chain.weights:
             if (variation := variations.get(factor.name)) is not None:
-                stepwise, shared = problem.arguments(factor, c, at)
+                stepwise, shared = problem.arguments(factor, c, states.point)
                 given = [*stepwise, contiguous(weights.reshape(len(weights), -1))]
-                total += variation.volumes(given, shared, np.empty((len(weights), count))).sum(axis=0)
-        steps = chain.sweep[1].reshape(chain.steps, chain.t, 1)
-        for term in (term for term in chain.terms if not term.factor.hard):
-            moved = np.concatenate([part for _, part in term.images(steps)])
-            columns = _columns(variations.get(term.factor.name), term, condensed, at, c, count)
-            total -= products(columns, moved)[:, 0]
+                total += variation.volumes(given, shared, np.empty((len(weights), len(total)))).sum(axis=0)
     return total
 
 

@@ -56,10 +56,10 @@ class Work:
     touching: tuple[Array | None, ...] = ()
     """What contacts do on each recording of the last fit; empty: it is found out."""
     whole: Problem | None = None
-    """The problem with the samples that are suspected; None: none are."""
+    """The problem with the samples that are or were suspected; None: all are kept."""
     suspects: Wrong = ()
-    wrong: Wrong = ()
-    """Samples that are left out of the answer, and of signals with robust losses those that count little."""
+    judged: list[Wrong] = field(default_factory=list)
+    """Samples that one motion after the other has left out, those of the answer last."""
     records: list[StageRecord] = field(default_factory=list)
     """Every fit, by the stage that it belongs to."""
     remarks: list[Callable[[Solution], Solution]] = field(default_factory=list)

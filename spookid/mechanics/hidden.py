@@ -129,6 +129,11 @@ class Signal(Placeholder):
         self.inputs = (Input(signal, symbolic(delay, f"{self.place}: Signal: delay"), hold),)
 
 
+def anchored(hidden: Iterable[Hidden]) -> dict[str, bool]:
+    """Names of additional states whose joint begins at zero; True if it ends there, too."""
+    return {one.name: one.ends_at_zero for one in hidden if one.starts_at_zero}
+
+
 def walks_in(expressions: Iterable[ca.SX]) -> list[Hidden]:
     """States of the random walks in expressions, each listed once."""
     found: Iterable[Any] = placeholders_in(expressions)

@@ -32,6 +32,7 @@ class DCDrive:
     >>> drive = DCDrive(torque_constant=0.5, resistance=8.0, supply="vin")  # a measured supply voltage
     >>> drive = DCDrive(torque_constant=0.5, resistance=8.0, supply=7.4)  # a constant one
     >>> drive = DCDrive(torque_constant=0.5, resistance=8.0, supply=7.4, source_resistance=0.3)  # that sags under load
+    >>> drive = DCDrive(torque_constant=0.5, resistance=8.0, supply=7.4, source_resistance=0.3, capacitor=False)
 
     Args:
         torque_constant: k [N m/A or N/A].
@@ -42,6 +43,9 @@ class DCDrive:
         current_limit: largest current of either sign [A]; None: no limit.
         source_resistance: R_s between the supply and the drive [Ω], which conducts the current i times the duty d:
             the voltage there is ``supply`` − R_s d i, so that i = (d ``supply`` − k_e s)/(R + R_s d²).
+        capacitor: True if a capacitor at the drive averages the current of the supply over a period of the PWM; False
+            if the supply conducts i while the switch is on: the voltage is then ``supply`` − R_s i, with the sign of
+            d, and the magnitude of d takes the place of d².
 
     Raises:
         ProblemError: for negative fixed values, or a zero divisor.
@@ -54,6 +58,7 @@ class DCDrive:
     duty_limit: Any = 1.0
     current_limit: Any = None
     source_resistance: Any = 0
+    capacitor: bool = True
 
     def __post_init__(self) -> None:
         what = f"{declared_at()}: DCDrive"
@@ -70,7 +75,8 @@ class DCDrive:
         """Torque or force τ for a commanded duty and a velocity of the coordinate [N m or N]."""
         emf = self.torque_constant if self.back_emf is None else self.back_emf
         duty = limited(duty, self.duty_limit, share)
-        current = (duty * supply - emf * rate) / (self.resistance + self.source_resistance * duty**2)
+        conducts = duty**2 if self.capacitor else ca.sqrt(duty**2 + share**2)
+        current = (duty * supply - emf * rate) / (self.resistance + self.source_resistance * conducts)
         return self.torque_constant * limited(current, self.current_limit, share)
 
     def expressions(self) -> list[ca.SX]:

@@ -72,6 +72,9 @@ class Noise(Listed):
     """Standard deviation of the timestamps of a sensor [s]; it adds to ``std``."""
     freedom: float = 0.0
     """Degrees of freedom of the Student's t-distribution that ``std`` is the scale of; 0: the noise is normal."""
+    likely: float = 1.0
+    """Of estimated process noise: root mean square of its posterior, with the parameters integrated out, relative to
+    ``std``; above 1, as parameters absorb a part of the noise where the data determine it weakly."""
 
 
 @dataclass(frozen=True)

@@ -200,7 +200,7 @@ def _actuator(
         free_speed = supply / constant if constant > 0 else math.inf
         if drive.duty_limit is not None:
             duty, source = at(drive.duty_limit), at(drive.source_resistance)
-            limits.append(unit * duty / (1 + source / resistance * duty**2))
+            limits.append(unit * duty / (1 + source / resistance * duty ** (2 if drive.capacitor else 1)))
             free_speed *= duty
             if source > 0:
                 left_out.append("the source resistance in stiffness and back-EMF; the limit has it")

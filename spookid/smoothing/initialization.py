@@ -9,6 +9,7 @@ lost in rounding, or seems to be more than it is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -30,7 +31,7 @@ from spookid.estimation.suspects import without_outliers
 from spookid.estimation.work import starting_from
 from spookid.kernels.arrays import Array
 from spookid.results.findings import Finding
-from spookid.results.result import Solution
+from spookid.results.result import Noise, Solution
 from spookid.solvers.levenberg_marquardt import LevenbergMarquardt
 from spookid.solvers.status import Status
 from spookid.stepping.impulses import Settings
@@ -132,6 +133,7 @@ def from_solution(problem: Problem, known: object, corrects: bool) -> Initializa
     of_noise = list[Finding]()
     if corrects and without_outliers(problem) is problem:
         warm, of_noise = _noise_of_steps(problem, known.values, warm)
+    warm = warm and warm.changed(noise=_with_absorbed(warm.noise, known.noise))
     found = fit(problem, LevenbergMarquardt(), None, Start(warm, hold=True))
     if found.outcome.status in (Status.DIVERGED, Status.STALLED):
         raise ProblemError(f"{what}: no fit continues from start ({found.outcome.detail}); solve the problem again")
@@ -181,6 +183,25 @@ def _noise_of_steps(
     told = f"The effect of the step h = {problem.step:g} s on the noise levels is unknown ({found.outcome.detail})"
     effect = f"{told}: standard errors may be too small; a smaller step reduces this effect."
     return warm, [Finding("noise.step-unknown", (), {"step": problem.step}, effect)]
+
+
+def _with_absorbed(noise: Sequence[Noise], known: Sequence[Noise]) -> tuple[Noise, ...]:
+    """Process noise with the part of it that the parameters of a fit have absorbed.
+
+    The noise of a few seconds is often at its maximum where parameters replace it, even at zero. A smoother keeps it
+    for all data that follow, and would be far too sure.
+
+    Args:
+        noise: at the parameters of the fit.
+        known: of the fit.
+    """
+    absorbed = {name: (one.likely**2 - 1) * one.density**2 for one in known for name in one.names}
+    found = list[Noise]()
+    for one in noise:
+        more = float(np.mean([absorbed.get(name, 0.0) for name in one.names])) if one.density > 0 else 0.0
+        ratio = math.sqrt(1 + more / one.density**2) if more > 0 else 1.0
+        found.append(replace(one, std=one.std * ratio, density=one.density * ratio))
+    return tuple(found)
 
 
 def _step_errors(found: Fit) -> tuple[Array, list[Finding]]:

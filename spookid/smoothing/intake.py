@@ -15,6 +15,7 @@ from spookid.assembly.problem import Problem
 from spookid.data.channels import Sensor
 from spookid.errors import ProblemError, listing, shown
 from spookid.kernels.arrays import Array
+from spookid.mechanics.hidden import anchored
 from spookid.parameter import number
 from spookid.results.findings import Finding
 from spookid.smoothing.input_rows import InputRows, Place, SensorRows, SetData, Unplaced
@@ -169,12 +170,14 @@ class Samples:
 
 
 def signals(problem: Problem) -> frozenset[str]:
-    """Names of the signals of sensors and inputs; refuses hidden states."""
-    for one in problem.model.hidden:
+    """Names of the measured signals of sensors and inputs; refuses random walks."""
+    for one in (one for one in problem.model.hidden if one.ends_at_zero):
         raise ProblemError(
-            f"{problem.what} has the hidden state {one.name!r}, which a smoother cannot hold; fit recordings with it"
+            f"{problem.what} has the random walk {one.name!r}, whose mean a smoother does not know; fit recordings "
+            "with it, or leave it out"
         )
-    return frozenset({*(channel.signal for channel in problem.channels), *problem.model.signals})
+    shown = {channel.signal for channel in problem.channels} - anchored(problem.model.hidden).keys()
+    return frozenset({*shown, *problem.model.signals})
 
 
 def checked(what: str, known: frozenset[str], t: object, values: object) -> tuple[float, dict[str, float]]:

@@ -13,6 +13,7 @@ from spookid.assembly.problem import Problem
 from spookid.data.sampling import slack_at
 from spookid.errors import ProblemError
 from spookid.kernels.arrays import Array
+from spookid.mechanics.hidden import anchored
 from spookid.mechanics.system import MOST_STEPS
 from spookid.results.findings import Finding
 from spookid.smoothing.estimate import ChiSquareTest, OnlineEstimate, carried, inverse, of_parameters, unsettled
@@ -143,7 +144,20 @@ class Stream:
         )
         new.samples = Samples(self.problem, core.transcription.factors, self.observed, self.recording, self.start)
         new.samples.restore(mark.samples, mark.counts, core.first, new.newest)
+        new._anchor()
         return new
+
+    def _anchor(self) -> None:
+        """Keep the joints of additional states where they are in the oldest steps: only their rates are determined."""
+        if not (names := anchored(self.problem.model.hidden)):
+            return
+        core, counts = self.core, self.samples.counts
+        steps = min(self._readout.steps, core.steps)
+        places = self._readout(core.states[:steps], core.parameters).coordinates.tolist()
+        here = {name: places[self._readout.labels.index(name)] for name in names}
+        self.samples.add(self.time(core.first + steps - 1), here, core.first)
+        self.samples.renew(self.newest, core.set_data)
+        self.samples.counts = counts
 
     def _take_all(self, initial: Initialization) -> None:
         """The samples of the first recording."""
@@ -152,6 +166,7 @@ class Stream:
             if name in inputs.signals:
                 inputs.add(name, t, value)
         known = {name: values for name, values in recording.signals.items() if name in self.samples.known}
+        known |= {name: recording.signal(name) for name in anchored(self.problem.model.hidden)}
         for i, t in enumerate(recording.t.tolist()):
             self.samples.add(t, {name: float(v[i]) for name, v in known.items() if math.isfinite(v[i])}, 0)
         self.now = float(recording.t[-1])

@@ -84,8 +84,8 @@ class Waiting:
         if max(self._come) - begin < self._problem.step * (self._steps - AT_STEP):
             return None
         recording = self._together(begin)
-        seen = (np.isfinite(recording.signal(channel.signal)) for channel in self._problem.channels)
-        return self._initial(recording) if all(map(np.any, seen)) else None
+        shown = self._signals.intersection(channel.signal for channel in self._problem.channels)
+        return self._initial(recording) if all(np.any(np.isfinite(recording.signal(name))) for name in shown) else None
 
     @property
     def _missing(self) -> list[str]:

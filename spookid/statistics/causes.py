@@ -31,6 +31,10 @@ _LARGE = 0.8
 """Share of the largest input from which it may saturate."""
 
 
+Key = tuple[str, str, float]
+"""Words, unit and share of an alternative."""
+
+
 @dataclass(frozen=True)
 class Alternative:
     """One usual alternative."""
@@ -43,7 +47,15 @@ class Alternative:
     sizes: tuple[float, float] = (-np.inf, np.inf)
     """Least and largest plausible size: nothing acts before its cause, and no law has a negative total."""
     volume: float | None = None
-    """Half its slope of the logarithms in −2 log L; None if it is not known, and about what parameters would do."""
+    """Half its slope of the logarithms in −2 log L at the same states; None if it is not known, and about what
+    parameters would do."""
+    share: float = 1.0
+    """Of a coordinate's typical rate up to which it acts: it tells apart alternatives with the same words."""
+
+    @property
+    def key(self) -> Key:
+        """What it is in fits with other steps."""
+        return self.words, self.unit, self.share
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +150,7 @@ def _of_sensor(condensed: Condensed, experiment: Experiment, i: int) -> list[Alt
     causes = causes_of_lag([m.observed[:, i] for m in experiment.motions], h, experiment.held)
     lags = _rows(condensed, Group.OBSERVATION, key, experiment.rates(i))
     offsets = _rows(condensed, Group.OBSERVATION, key, ones)
-    # What shifts residuals but no slope leaves determinants as they are, and so does a delay of all samples.
+    # What shifts residuals but no slope changes determinants by the states alone, and so does a delay of all samples.
     of_lag = 0.0 if len(experiment.sensors) == 1 else None
     return [
         *(Alternative(f"{signal} lags by about {{}}: {cause}", "s", lags, sizes, of_lag) for cause, sizes in causes),

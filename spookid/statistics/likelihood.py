@@ -237,12 +237,13 @@ class Recording:
             yield factor, weights
 
     @cached_property
-    def sweep(self) -> tuple[Array, Array]:
-        """Half the gradient of the log-determinants in θ, including changes of the states, (n_p,); and H⁻¹ times half
-        the gradient in the states, (N t,)."""
+    def sweep(self) -> tuple[Array, Array, Array]:
+        """Half the gradient of the log-determinants in θ, including changes of the states, (n_p,); H⁻¹ times half the
+        gradient in the states, (N t,); and the part of changes of the states in the first, (n_p,)."""
         gradient, parameters = slopes(self.reduced, self.point, self.chain, self.weights)
         pulled = self.system.solve(gradient[:, None].copy())[:, 0]
-        return parameters - self.system.response[:, :-1].T @ gradient, pulled
+        following = -self.system.response[:, :-1].T @ gradient
+        return parameters + following, pulled, following
 
     def freedom(self) -> list[tuple[str, float]]:
         """Degrees of freedom of each noise: number of equations minus leverage."""

@@ -29,8 +29,8 @@ from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
 from spookid.solvers.rows import Columns
 from spookid.statistics import whiteness
-from spookid.statistics.causes import DELAY, LAG, ONCE, Alternative, Experiment, rounding, usual
-from spookid.statistics.condensing import Condensed
+from spookid.statistics.causes import DELAY, LAG, ONCE, Alternative, Experiment, Key, rounding, usual
+from spookid.statistics.condensing import Condensed, products
 from spookid.statistics.whiteness import Misfit, Tails, limit, narrower, said, tails_of
 from spookid.transcription.factor import Group
 
@@ -42,16 +42,28 @@ an effect that motion and parameters can compensate is indistinguishable from pr
 effect of the alternative on the log-determinant is unknown."""
 
 
+@dataclass(frozen=True, eq=False)
+class Determinants:
+    """Half the slopes of the log-determinants in −2 log L; zero where they do not count."""
+
+    volumes: Array
+    """In the parameters, states following, in each recording, (recordings, n_p)."""
+    following: Array
+    """The part of the states in these, (recordings, n_p)."""
+    images: Callable[[], Sequence[Columns]]
+    """Per recording and factor, the image of H⁻¹ times the slopes in the states, (count, 1, rows): a column moves the
+    states, and so changes determinants by its product with these, the other way."""
+
+
 def run_score_tests(
     condensed: Condensed,
     experiment: Experiment,
     declared: Callable[[], Sequence[Alternative]],
-    volumes: Array,
+    determinants: Determinants,
     errors: Array,
 ) -> ScoreTests:
     """Score tests of the residuals; alternatives are tested on request. ``declared``: alternatives in declared
-    properties of bodies and joints; ``volumes``: ``Alternative.volume`` of the parameters in each recording,
-    (recordings, n_p); ``errors``: reported standard errors of the parameters, (n_p,)."""
+    properties of bodies and joints; ``errors``: reported standard errors of the parameters, (n_p,)."""
 
     def causes() -> list[Alternative]:
         every = (*usual(condensed, experiment), *declared())
@@ -59,20 +71,19 @@ def run_score_tests(
 
     def alternatives() -> _Answers:
         if every := causes():
-            return _tested(condensed, every, volumes)
+            return _tested(condensed, every, determinants)
         none = np.zeros(0)
-        return _Answers((), np.zeros((0, 2)), none, none, np.zeros((0, 0)), none, np.zeros((len(errors), 0)))
+        return _Answers((), np.zeros((0, 2)), none, none, np.zeros((0, 0)), none, none, np.zeros((len(errors), 0)))
 
-    def narrowed(words: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], Array]:
-        found = ((c, (c.words, c.unit)) for c in causes())
-        return {own: narrower(condensed, c.columns, experiment.noises) for c, own in found if own in words}
+    def narrowed(keys: Collection[Key]) -> Mapping[Key, Array]:
+        return {c.key: narrower(condensed, c.columns, experiment.noises) for c in causes() if c.key in keys}
 
     raw = condensed
     if experiment.counts:
         condensed = raw.less(rounding(raw, experiment.counts))
     even = [(i, signal) for i, (signal, _) in enumerate(experiment.sensors) if signal not in experiment.uneven]
     tails = tuple(tails_of(raw, signal, experiment.apart, experiment.timed(i)) for i, signal in even)
-    return ScoreTests(condensed, tails, alternatives, narrowed, errors, volumes)
+    return ScoreTests(condensed, tails, alternatives, narrowed, errors, determinants.volumes)
 
 
 def misfits(tests: ScoreTests, coarser: Callable[[], ScoreTests | None] = lambda: None) -> tuple[Misfit, ...]:
@@ -98,50 +109,47 @@ def _strongest(tests: ScoreTests, coarser: Callable[[], ScoreTests | None]) -> l
     answers = tests.alternatives
     found = answers.strongest(answers)
     if found and (before := coarser()) is not None:
-        known = before.alternatives
-        common = answers.of(known.words)  # the coarser fit may hold what no data see
-        if common.words == known.words:
-            answers, found = common, common.strongest(known)
-    narrowed = tests.narrowed({answers.words[meant[0][0]] for meant, *_ in found}) if found else {}
+        known = before.alternatives  # the coarser fit may hold what no data see, or not resolve what acts at low rates
+        answers, known = answers.of(known.keys), known.of(answers.keys)
+        found = answers.strongest(known)
+    narrowed = tests.narrowed({answers.keys[meant[0][0]] for meant, *_ in found}) if found else {}
     told = []
     for meant, z, change in found:
-        words = [said(*answers.words[i], size) for i, size in meant]
-        factor = narrowed.get(answers.words[meant[0][0]], 1.0)
+        words = [said(*answers.keys[i][:2], size) for i, size in meant]
+        factor = narrowed.get(answers.keys[meant[0][0]], 1.0)
         told.append(Misfit(words[0], z, change, "".join(words[1:]), narrower=factor))
     return told
 
 
-def _tested(condensed: Condensed, alternatives: Sequence[Alternative], volumes: Array) -> _Answers:
-    chains = range(len(condensed.linearized.chains))
-    stacked = ([np.hstack(p) for p in zip(*(c.columns[i] for c in alternatives), strict=True)] for i in chains)
-    columns = [condensed.without_states(i, parts) for i, parts in enumerate(stacked)]
+def _tested(condensed: Condensed, alternatives: Sequence[Alternative], determinants: Determinants) -> _Answers:
+    volumes, images = determinants.volumes, determinants.images()
+    following, columns = np.zeros(len(alternatives)), list[Columns]()
+    for i, terms in enumerate(condensed.linearized.chains):
+        stacked = [np.hstack(p) for p in zip(*(c.columns[i] for c in alternatives), strict=True)]
+        for term, part, image in zip(terms, stacked, images[i], strict=True) if images else ():
+            following -= 0.0 if term.factor.hard else products(part, image)[:, 0]
+        columns.append(condensed.without_states(i, stacked))
     # What parameters project out of them is told by products: the vectors that are left need not be made.
     with_parameters, squares = condensed.inner(columns, condensed.T), condensed.inner(columns, columns)
     steps = condensed.inverse @ with_parameters.T
     own = squares - with_parameters @ steps
-    names, before, apart, across, pulled, follow = _heterogeneity(condensed, columns, steps, volumes)
+    names, before, apart, across, pulled, rough, follow = _heterogeneity(condensed, columns, steps, determinants)
     known = np.array([c.volume is not None for c in alternatives])
     # Determinants, too, count as far as parameters leave them; there all slopes of the likelihood are zero.
-    slopes = np.array([c.volume or 0.0 for c in alternatives]) - steps.T @ volumes.sum(axis=0)
+    slopes = np.array([c.volume or 0.0 for c in alternatives]) + following - steps.T @ volumes.sum(axis=0)
     held, information, _ = _at_bounds(condensed, volumes)
     released = steps + held[:, None] * (with_parameters.T - condensed.information @ steps) / information[:, None]
     shares = np.where(known, _INDEPENDENT[True], _INDEPENDENT[False])
     return _Answers(
-        (*((c.words, c.unit) for c in alternatives), *((name, "") for name in names)),
+        (*(c.key for c in alternatives), *((name, "", 1.0) for name in names)),
         np.vstack([*(c.sizes for c in alternatives), *[(-np.inf, np.inf)] * len(names)]),
         np.repeat([limit(len(alternatives)), limit(len(names))], [len(alternatives), len(names)]),
         np.append(shares * np.diag(squares), _INDEPENDENT[False] * before),
         np.block([[own, across], [across.T, apart]]),
-        np.append(_corrected(-condensed.inner(columns, condensed.residuals)[:, 0], known * slopes), pulled),
+        np.append(-condensed.inner(columns, condensed.residuals)[:, 0] - known * slopes, pulled),
+        np.append(following - steps.T @ determinants.following.sum(axis=0), rough),
         np.hstack([released, follow]),
     ).with_phases()
-
-
-def _corrected(pulls: Array, slopes: Array) -> Array:
-    """What residuals say, (m,), less what determinants say of the same: at most all of it, as these correct a mean to
-    first order and are no evidence. Slopes of sharp friction are often far larger, and hold over far less than an
-    error."""
-    return np.clip(pulls - slopes, np.minimum(pulls, 0.0), np.maximum(pulls, 0.0))
 
 
 def _at_bounds(condensed: Condensed, volumes: Array) -> tuple[Mask, Array, Array]:
@@ -157,23 +165,22 @@ def _at_bounds(condensed: Condensed, volumes: Array) -> tuple[Mask, Array, Array
 
 
 def _heterogeneity(
-    condensed: Condensed, others: Sequence[Columns], steps: Array, volumes: Array
-) -> tuple[tuple[str, ...], Array, Array, Array, Array, Array]:
+    condensed: Condensed, others: Sequence[Columns], steps: Array, determinants: Determinants
+) -> tuple[tuple[str, ...], Array, Array, Array, Array, Array, Array]:
     """Every parameter that moves, as one that is another in one recording, if these are several: k pairs of both.
 
     Args:
         others: m vectors per chain from which states are projected out.
         steps: of the parameters, (n_p, m), that are to be projected out of them, too.
-        volumes: as of ``run_score_tests``.
 
     Returns:
         Words of each; squares of the columns, parameters not projected out, (k,); products of what is left of them,
-        (k, k), and with other columns, (m, k); less those with the residuals and slopes of volumes, (k,); steps of the
-        parameters, (n_p, k).
+        (k, k), and with other columns, (m, k); less those with the residuals and slopes of volumes, (k,);
+        ``_Answers.rough``, (k,); steps of the parameters, (n_p, k).
     """
     problem = condensed.linearized.problem
     if len(problem.chains) == 1:
-        none = np.zeros((0, 0)), np.zeros((steps.shape[1], 0)), np.zeros(0), np.zeros((len(steps), 0))
+        none = np.zeros((0, 0)), np.zeros((steps.shape[1], 0)), np.zeros(0), np.zeros(0), np.zeros((len(steps), 0))
         return (), np.zeros(0), *none
     moving = np.flatnonzero(np.diag(condensed.inverse) > 0)
     own, across, pulls = [], [], []
@@ -190,8 +197,9 @@ def _heterogeneity(
     gram, n = -A @ inverse @ A.T, len(moving)
     for i, block in enumerate(own):
         gram[i * n : (i + 1) * n, i * n : (i + 1) * n] += block
-    slopes = volumes[:, moving].ravel() - A @ inverse @ volumes[:, moving].sum(axis=0)
-    pulled = _corrected(np.concatenate(pulls), slopes)
+    totals = (total[:, moving] for total in (determinants.volumes, determinants.following))
+    volumes, rough = (own.ravel() - A @ inverse @ own.sum(axis=0) for own in totals)
+    pulled = np.concatenate(pulls) - volumes
     kept = np.flatnonzero(np.tile(problem.shared_by_chains[moving], len(own)))
     before = np.concatenate([np.diag(block) for block in own])[kept]
     words = [
@@ -200,7 +208,7 @@ def _heterogeneity(
         for p in moving.tolist()
     ]
     follow = (condensed.inverse[:, moving] @ A.T)[:, kept]
-    of_kept = gram[np.ix_(kept, kept)], np.hstack(across)[:, kept], pulled[kept], follow
+    of_kept = gram[np.ix_(kept, kept)], np.hstack(across)[:, kept], pulled[kept], rough[kept], follow
     return tuple(words[i] for i in kept.tolist()), before, *of_kept
 
 
@@ -213,8 +221,8 @@ the parameters."""
 class _Answers:
     """What the residuals of one fit say to m alternatives, whose columns lose states and parameters."""
 
-    words: tuple[tuple[str, str], ...]
-    """Of each, with {} for the size, and its unit."""
+    keys: tuple[Key, ...]
+    """Of each; words with {} for the size."""
     sizes: Array
     """Least and largest, (m, 2)."""
     limits: Array
@@ -225,34 +233,35 @@ class _Answers:
     """Products of the columns with one another, (m, m)."""
     pulls: Array
     """Less those with the residuals, (m,)."""
+    rough: Array
+    """Slopes of the log-determinants as the states follow, (m,): random sums of which the best estimate of the variance
+    is their square. They are near zero for smooth forces, and large where friction changes its sign in few steps."""
     steps: Array
     """Change of the parameters per size of each, the other way, (n_p, m)."""
 
     def strongest(self, coarse: _Answers) -> list[_Told]:
         """Alternatives that the fits with steps h and h/2, or this fit alone, indicate; each law once."""
         found: list[_Told] = []
-        fine = self
+        fine, words = self, np.array([words for words, *_ in self.keys], dtype=np.str_)
         while len(found) < _MOST:
             squares, z = np.diag(fine.gram), fine.scores
             own = squares > self.least
             sizes, without = fine.pulls / np.where(own, squares, 1.0), z + (z - coarse.scores) / 3
             doubt = limit(1) / np.sqrt(np.where(own, squares, 1.0))
             own &= (self.sizes[:, 0] - doubt < sizes) & (sizes < self.sizes[:, 1] + doubt)
-            own &= ~np.isin(
-                np.array([words for words, _ in self.words]), [self.words[meant[0][0]][0] for meant, *_ in found]
-            )
+            own &= ~np.isin(words, [words[meant[0][0]] for meant, *_ in found])
             own &= (np.minimum(np.abs(z), np.abs(without)) > self.limits) & (z * without > 0)
             if not np.any(own):
                 break
             best = int(np.argmax(np.where(own, np.abs(z), 0.0)))
             for free, simple in ((LAG, DELAY), (ONCE, "")):  # of causes that say the same, the one with less freedom
-                if free in self.words[best][0]:
-                    like = own & [simple in words and free not in words for words, _ in self.words]
+                if free in words[best]:
+                    like = own & [simple in one and free not in one for one in words.tolist()]
                     like &= z**2 > z[best] ** 2 - limit(1) ** 2
                     best = int(np.argmax(np.where(like, np.abs(z), 0.0))) if np.any(like) else best
             meant = [(best, float(sizes[best]))]
             shared = fine.gram[best] ** 2 / np.where(own, squares, 1.0) / squares[best]
-            own &= (shared > 0.5) & (z**2 > z[best] ** 2 / 2) & [words != self.words[best] for words in self.words]
+            own &= (shared > 0.5) & (z**2 > z[best] ** 2 / 2) & (words != words[best])
             if np.any(own):
                 rival = int(np.argmax(np.where(own, np.abs(z), 0.0)))
                 meant.append((rival, float(sizes[rival])))
@@ -264,20 +273,22 @@ class _Answers:
     def scores(self) -> Array:
         """Size of each alternative in standard errors from zero, (m,); 0 if it cannot be distinguished."""
         squares = np.diag(self.gram)
-        return np.asarray(np.where(squares > 0, self.pulls, 0.0) / np.sqrt(np.where(squares > 0, squares, 1.0)))
+        variances = np.where(squares > 0, squares + self.rough**2, 1.0)
+        return np.asarray(np.where(squares > 0, self.pulls, 0.0) / np.sqrt(variances))
 
     def less(self, one: int) -> _Answers:
         """With that one projected out."""
         share = self.gram[:, one] / (self.gram[one, one] or 1.0)
         gram = self.gram - np.outer(share, self.gram[one])
         steps = self.steps - np.outer(self.steps[:, one], share)
-        return replace(self, gram=gram, pulls=self.pulls - share * self.pulls[one], steps=steps)
+        pulls, rough = (own - share * own[one] for own in (self.pulls, self.rough))
+        return replace(self, gram=gram, pulls=pulls, rough=rough, steps=steps)
 
     def with_phases(self) -> _Answers:
         """The first of each cosine and sine replaced by their best combination, the second by what is across it. The
         square of its score has a χ² distribution of two degrees of freedom."""
-        turn, limits = np.eye(len(self.words)), self.limits.copy()
-        waves = [i for i, (words, _) in enumerate(self.words) if ONCE in words]
+        turn, limits = np.eye(len(self.keys)), self.limits.copy()
+        waves = [i for i, (words, *_) in enumerate(self.keys) if ONCE in words]
         for pair in zip(waves[::2], waves[1::2], strict=True):
             both = np.ix_(pair, pair)
             best = np.linalg.pinv(self.gram[both]) @ self.pulls[list(pair)]
@@ -285,13 +296,14 @@ class _Answers:
             turn[both] = [[along, -across], [across, along]]
             limits[list(pair)] = math.sqrt(-2 * special.log_ndtr(-limits[pair[0]]) - 2 * math.log(4))
         gram, least = turn.T @ self.gram @ turn, (turn**2).T @ self.least
-        return replace(self, limits=limits, least=least, gram=gram, pulls=turn.T @ self.pulls, steps=self.steps @ turn)
+        pulls, rough, steps = turn.T @ self.pulls, turn.T @ self.rough, self.steps @ turn
+        return replace(self, limits=limits, least=least, gram=gram, pulls=pulls, rough=rough, steps=steps)
 
-    def of(self, words: Sequence[tuple[str, str]]) -> _Answers:
+    def of(self, keys: Sequence[Key]) -> _Answers:
         """Those among these alternatives."""
-        kept = [i for i, one in enumerate(self.words) if one in words]
+        kept = [i for i, one in enumerate(self.keys) if one in keys]
         parts = self.sizes[kept], self.limits[kept], self.least[kept], self.gram[np.ix_(kept, kept)], self.pulls[kept]
-        return _Answers(tuple(self.words[i] for i in kept), *parts, self.steps[:, kept])
+        return _Answers(tuple(self.keys[i] for i in kept), *parts, self.rough[kept], self.steps[:, kept])
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,12 +315,12 @@ class ScoreTests:
     """Of each sensor."""
     ask: Callable[[], _Answers]
     """What makes ``alternatives``."""
-    narrowed: Callable[[Collection[tuple[str, str]]], Mapping[tuple[str, str], Array]]
-    """``Misfit.narrower`` of causes with these words and units."""
+    narrowed: Callable[[Collection[Key]], Mapping[Key, Array]]
+    """``Misfit.narrower`` of these causes."""
     errors: Array
     """Reported standard errors of the parameters, (n_p,)."""
     volumes: Array
-    """As of ``run_score_tests``."""
+    """As of ``Determinants``."""
 
     @cached_property
     def alternatives(self) -> _Answers:

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_robust_fits import TRUTH, rod, swing, with_spikes, within
+from test_robust_fits import SIGMA, TRUTH, rod, swing, with_spikes, within
 
 from spookid.assembly.problem import Problem
 from spookid.estimation import work
 from spookid.estimation.fit import Fit
 from spookid.estimation.outliers import of_same_samples
-from spookid.estimation.suspects import standing_out, stuck
+from spookid.estimation.suspects import standing_out, stuck, suspects
 
 
 def test_the_fit_across_a_gap_begins_where_its_parts_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,3 +102,18 @@ def test_a_wrong_sample_stands_out_at_the_ends_too(place: int) -> None:
     x = np.sin(3 * t) + 2e-3 * np.random.default_rng(1).normal(size=500)
     x[place] += 1
     assert np.flatnonzero(standing_out(t, x, None)).tolist() == [place]
+
+
+def test_samples_between_wrong_ones_are_kept() -> None:
+    """Where one excursion has returned and the next begins, too; and all that stand out are found beside each other."""
+    rng, theta = np.random.default_rng(7), swing().signals["theta"].copy()
+    away = np.where(rng.random(len(theta)) < 0.04, 0.3 * rng.standard_t(2, len(theta)), 0.0)
+    problem = rod().with_(recordings=[swing().with_signals(theta=theta + away)])
+    suspected = suspects(problem, problem.recordings[0])["theta"]
+    assert np.count_nonzero(suspected & (away == 0)) < np.count_nonzero(away) / 2
+    solution = problem.solve()
+    assert within(solution)
+    named = {one.t for one in solution.outliers}
+    assert named <= set(swing().t[away != 0].tolist())
+    assert named >= set(swing().t[np.abs(away) > 8 * SIGMA].tolist())
+    assert {one.code for one in solution.findings if one.severity == "warning"} == {"samples.outliers"}
