@@ -120,6 +120,17 @@ def test_nothing_is_told_of_sharp_friction_that_the_model_fits() -> None:
     assert not told(problem.solve(step=0.0025, step_correction=False, friction_width=0.0198))
 
 
+def coarse(theta: np.ndarray, _: np.random.Generator) -> np.ndarray:
+    """In counts of 0.02 rad."""
+    return 0.02 * np.rint(theta / 0.02)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_of_coarse_counts_only_what_is_missing_is_told(seed: int) -> None:
+    assert not told(fitted(seed, coarse, disturbance=0.0))
+    assert "of dry friction in pin are missing: Coulomb friction?" in told(fitted(seed, coarse, dry=False))
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_an_offset_is_told_with_its_size(seed: int) -> None:
     assert "theta is off by about 0.02 rad: an offset?" in told(fitted(seed, lambda theta, _: theta + 0.02))

@@ -9,6 +9,7 @@ with the sampling rate. If the residuals change by d, the estimates change by âˆ
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -22,6 +23,7 @@ from spookid.assembly.observations import chain_of
 from spookid.assembly.problem import Problem
 from spookid.assembly.trajectories import sample_places
 from spookid.data.inputs import acting
+from spookid.data.losses import robust
 from spookid.data.sampling import finite_samples
 from spookid.errors import ProblemError
 from spookid.estimation.disturbances import all_efforts
@@ -41,6 +43,7 @@ from spookid.statistics.score_tests import Determinants, ScoreTests, misfits, ru
 from spookid.statistics.sensitivities import Sensitivities
 from spookid.statistics.whiteness import Misfit
 from spookid.tables.table import number
+from spookid.transcription.factor import measured_noise
 from spookid.transcription.transcription import Point
 
 
@@ -166,6 +169,9 @@ def _experiment(
     # Delays and offsets are not sought in sensors whose noise is correlated or uneven: their columns would be others.
     known_noise = zip(channels, assembly.sigmas.tolist(), strict=True)
     sigmas = {o.signal: np.inf if is_correlated(o) or o.sensor.jitter != 0 else sigma for o, sigma in known_noise}
+    plain = {o.signal: not (o.is_adjusted or robust(o.loss)) for o in channels}
+    floors = {one.names[0]: one.floor for one in assembly.noise if one.kind == "sensor"}
+    counts = {o.signal: math.sqrt(12) * floors[o.signal] / sigmas[o.signal] for o in channels}
     # Motors whose signal is known: their coordinate, signal, its place among the inputs, and gain.
     motors = (
         (m.label, m.signal, model.signals.index(m.signal), substitute(m.unit_effort, known).item())
@@ -186,6 +192,7 @@ def _experiment(
         frozenset(o.signal for o in channels if o.sensor.either_sign),
         tuple(_apart(assembly, chain) for chain in range(len(trajectories))),
         frozenset(one.names[0] for one in assembly.noise if one.floor**2 > sigmas.get(one.names[0], np.inf) ** 2 / 2),
+        {measured_noise(name): count for name, count in counts.items() if count > 1 and plain[name]},
     )
 
 

@@ -7,12 +7,15 @@ equivalent to a delay.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 
 import numpy as np
 
 from spookid.kernels.arrays import Array
 from spookid.kernels.precision import ROUNDING
+from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
 from spookid.solvers.rows import Columns, LinearizedFactor
 from spookid.statistics.condensing import Condensed
@@ -95,6 +98,8 @@ class Experiment:
     nearest step, in steps, (count, rows)."""
     coarse: frozenset[str] = frozenset()
     """Signals of which rounding to counts is most of the noise: at rest they err by less."""
+    counts: Mapping[str, float] = field(default_factory=dict)
+    """Counts of sensors over their noise, if larger, by the name of this noise."""
 
     def rates(self, i: int) -> list[Array]:
         """Change of what a sensor shows over its noise, per second that it is late, in each recording, (N,)."""
@@ -115,6 +120,27 @@ def usual(condensed: Condensed, experiment: Experiment) -> Iterator[Alternative]
     for make, some in of:
         for i in range(len(some)):
             yield from make(condensed, experiment, i)
+
+
+def rounding(condensed: Condensed, counts: Mapping[str, float]) -> list[Columns]:
+    """What rounding to counts adds to the residuals in mean, if the motion is known, per chain and factor, (count, 1,
+    rows): as it follows from the place of the motion between counts, it lasts as long as a slow motion is there."""
+    found = [[np.zeros((len(t.residual), 1, t.residual.shape[1])) for t in own] for own in condensed.linearized.chains]
+    for term, column in condensed.rows(found):
+        for row, name in enumerate(term.factor.noise):
+            if name in counts and term.factor.group is Group.OBSERVATION and term.complement is None:
+                column[:, 0, row] = -counts[name] * rounding_error(term.residual[:, row] / counts[name], counts[name])
+    return found
+
+
+def rounding_error(places: Array, count: float) -> Array:
+    """Mean of what rounding to whole numbers adds to values with normal noise, (n,). ``places``: the values less any
+    whole numbers; ``count``: one, over the standard deviation of noise and rounding together, which is smaller."""
+    noise = math.sqrt(max(count**-2 - 1 / 12, ROUNDING))
+    apart = places - np.rint(places)
+    jumps = np.arange(9)[:, None] + 0.5  # normal noise of less than a count does not reach farther
+    shares = special.ndtr((apart - jumps) / noise) - special.ndtr((-apart - jumps) / noise)
+    return np.asarray(np.sum(shares, axis=0) - apart)
 
 
 def _of_sensor(condensed: Condensed, experiment: Experiment, i: int) -> list[Alternative]:

@@ -114,6 +114,14 @@ class Condensed:
         ]
         return other
 
+    def less(self, columns: Sequence[Columns]) -> Condensed:
+        """Same problem without a part of the residuals, (count, 1, rows)."""
+        other, part = copy(self), self.left(columns)
+        other.residuals = [
+            [r - c for r, c in zip(*pairs, strict=True)] for pairs in zip(self.residuals, part, strict=True)
+        ]
+        return other
+
     @property
     def at_bounds(self) -> Mask:
         """True for parameters that bounds hold, (n_p,)."""

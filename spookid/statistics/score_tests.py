@@ -29,7 +29,7 @@ from spookid.kernels.scipy_parts import special
 from spookid.records import dataclass
 from spookid.solvers.rows import Columns
 from spookid.statistics import whiteness
-from spookid.statistics.causes import DELAY, LAG, ONCE, Alternative, Experiment, Key, usual
+from spookid.statistics.causes import DELAY, LAG, ONCE, Alternative, Experiment, Key, rounding, usual
 from spookid.statistics.condensing import Condensed, products
 from spookid.statistics.whiteness import Misfit, Tails, limit, narrower, said, tails_of
 from spookid.transcription.factor import Group
@@ -78,8 +78,11 @@ def run_score_tests(
     def narrowed(keys: Collection[Key]) -> Mapping[Key, Array]:
         return {c.key: narrower(condensed, c.columns, experiment.noises) for c in causes() if c.key in keys}
 
+    raw = condensed
+    if experiment.counts:
+        condensed = raw.less(rounding(raw, experiment.counts))
     even = [(i, signal) for i, (signal, _) in enumerate(experiment.sensors) if signal not in experiment.uneven]
-    tails = tuple(tails_of(condensed, signal, experiment.apart, experiment.timed(i)) for i, signal in even)
+    tails = tuple(tails_of(raw, signal, experiment.apart, experiment.timed(i)) for i, signal in even)
     return ScoreTests(condensed, tails, alternatives, narrowed, errors, determinants.volumes)
 
 

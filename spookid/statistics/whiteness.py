@@ -343,14 +343,15 @@ def narrower(condensed: Condensed, columns: Sequence[Columns], noises: Sequence[
 
 def _of_white(null: Array, seen: float, squares: Array, measured: Array) -> tuple[float, float, float]:
     """By how much a sum is off, what sums of squares say of it taken off; its standard deviation; and standard errors
-    of a normal distribution."""
-    basis = np.column_stack([np.ones(len(null)), squares - squares.mean(axis=0)])
+    of a normal distribution, with the errors of what is taken off: large if squares are unlike those of draws."""
+    basis, here = np.column_stack([np.ones(len(null)), squares - squares.mean(axis=0)]), measured - squares.mean(axis=0)
     slopes, _, rank, _ = np.linalg.lstsq(basis, null, rcond=None)
+    shares = np.linalg.lstsq(basis.T, np.append(1.0, here), rcond=None)[0]
     freedom = len(null) - int(rank)
-    width = np.sqrt(np.sum((null - basis @ slopes) ** 2) / freedom * (1 + 1 / len(null)))
-    excess = float(seen - slopes[0] - (measured - squares.mean(axis=0)) @ slopes[1:])
-    z = np.sign(excess) * -special.ndtri(special.stdtr(freedom, -abs(excess) / width))
-    return excess, float(width), float(z)
+    width = math.sqrt(float(np.sum((null - basis @ slopes) ** 2)) / freedom)
+    excess = float(seen - slopes[0] - here @ slopes[1:])
+    error = width * math.sqrt(1 + float(shares @ shares))
+    return excess, width, float(np.sign(excess) * -special.ndtri(special.stdtr(freedom, -abs(excess) / error)))
 
 
 def not_white(condensed: Condensed, correlations: Sequence[SerialCorrelation]) -> tuple[Misfit, ...]:

@@ -12,6 +12,7 @@ from test_loops import BASE, LENGTHS, closed
 
 from spookid import HingeAngle, LevenbergMarquardt, Parameter, Problem, Recording
 from spookid.estimation.fitting import fit
+from spookid.statistics.causes import rounding_error
 from spookid.statistics.condensing import Condensed
 from spookid.statistics.reweighting import change_if_weighted
 from spookid.statistics.whiteness import SerialCorrelation, not_white
@@ -82,3 +83,11 @@ def test_a_sum_that_no_correlation_explains_is_not_reported(condensed: Condensed
     few, many = (SerialCorrelation("drive", 1, 0.8, 0.8, 5 * width, width, 5.0) for width in (0.1, 10.0))
     assert not not_white(condensed, [few])
     assert not_white(condensed, [many])
+
+
+@pytest.mark.parametrize("noise", [1e-6, 0.1, 0.4, 0.9])
+def test_rounding_adds_the_mean_of_many_draws(noise: float) -> None:
+    values = np.linspace(-1.3, 1.2, 26)
+    shown = np.rint(values + noise * np.random.default_rng(0).normal(size=(40_000, 1)))
+    found = rounding_error(values, 1 / np.sqrt(noise**2 + 1 / 12))
+    assert np.all(np.abs(found - (shown.mean(axis=0) - values)) <= 5 * shown.std(axis=0) / 200 + 1e-9)
