@@ -77,7 +77,8 @@ def test_arrays_have_the_names_and_shapes_of_the_contract(figures: None, tmp_pat
             assert arrays[f"measured_{i}"].shape == (*arrays[f"frames_{i}"].shape, 1, 7)
             assert arrays[f"disturbance_t_{i}"].shape == (STEPS,)
             assert arrays[f"disturbance_{i}"].shape == arrays[f"disturbance_std_err_{i}"].shape == (STEPS, 1)
-        assert len(arrays.files) == 57
+            assert arrays[f"ratios_{i}"].shape[0] == STEPS
+        assert len(arrays.files) == 60
     with np.load(tmp_path / "r/sensitivities.npz", allow_pickle=False) as arrays:
         assert arrays["names"].tolist() == ["J", "b", "J_x"]
         for name in ("covariance", "covariance_sandwich", "correlation", "T"):

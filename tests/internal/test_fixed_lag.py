@@ -307,7 +307,7 @@ def test_slopes_of_the_volume_are_those_of_the_likelihood(name, setting, request
     transcription, chain = assembly.transcription, assembly.transcription.chains[0]
     reduced = ReducedProblem(transcription, assembly.start)
     point = reduced.project(assembly.start)
-    expected, _ = States(reduced, point).recordings[0].sweep
+    expected, *_ = States(reduced, point).recordings[0].sweep
     lag = FixedLag(transcription, chain.steps, parameters=point.parameters, volumes=True)
     for state in point.states[0]:
         lag.append(state)
