@@ -86,7 +86,7 @@ HORN, AT, CRANK = (-0.045, 0.0), (-0.02, 0.25), 0.055
 """Rod's end on the shank and the motor's axle on the thigh, (x, z) from the knee; the crank [m]."""
 THIGH, SHANK, MASSES = 0.35, 0.35, (2.5, 1.0)
 BREAKAWAY = 0.06
-QUIET = {"disturbance": 1e-4}
+QUIET = {"disturbance": 1e-5}
 """Of joints without a motor [N m/√Hz]: what a model lacks is to show in the measured torques."""
 ENCODER, TORQUE, STEP = 2e-5, 0.03, 0.005
 """Noise of angles [rad] and of measured torques [N m]; of the fit [s]."""

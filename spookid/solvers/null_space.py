@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from spookid.kernels.arrays import Array, Integers, location
 from spookid.kernels.kernel import Call
 from spookid.kernels.native import Reflections, Routines, integers, reflections, routines
-from spookid.kernels.precision import NEWTON, ROUNDING
+from spookid.kernels.precision import DEPENDENT, NEWTON, ROUNDING
 from spookid.kernels.thread_pool import SERIAL, ThreadPool
 from spookid.records import dataclass
 from spookid.solvers.condensation import null_space_and_inverse, null_space_basis, orthonormal, rank, smallest_solution
@@ -112,7 +112,9 @@ class NullSpace:
                     matrix = self._rows(point, c, part)[:, : self._wide]
                 else:
                     raw = self._problem.private_rows(private, point, c)(part)[:, :-1]
-                    matrix = _levelled(raw, _least(private))[0]
+                    whole = _lengths(self._problem.jacobian(private, point, c)(part))
+                    # Private parts that are rounding in their rows would seem independent once these are of length one.
+                    matrix = _levelled(np.where(_lengths(raw) > DEPENDENT * whole, raw, 0.0), _least(private))[0]
                 largest = max(largest, rank(matrix))
                 if largest == min(matrix.shape[1:]):
                     return largest
@@ -268,10 +270,14 @@ def _levelled(transposed: Array, least: float) -> tuple[Array, Array]:
     by many orders of magnitude, as those of a loop do, would hide their rank and the digits of what is combined of
     them. Rounding stays small: a torque about an axis through a joint's centre, made large, would spoil the digits,
     too."""
-    lengths = np.sqrt(np.einsum("kcr,kcr->kr", transposed, transposed))[:, None]
+    lengths = _lengths(transposed)
     largest = np.max(lengths, axis=2, keepdims=True, initial=0.0)
     lengths = np.where(lengths > least * largest, lengths, np.where(largest > 0, largest, 1.0))
     return transposed / lengths, lengths
+
+
+def _lengths(transposed: Array) -> Array:
+    return np.asarray(np.sqrt(np.einsum("kcr,kcr->kr", transposed, transposed))[:, None])
 
 
 def _jacobian(transposed: Array) -> Array:
