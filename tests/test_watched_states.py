@@ -87,7 +87,7 @@ def covered(estimate, truth):
 
 
 def test_a_change_of_friction_under_an_integral_is_found_and_named():
-    monitor = watched(with_integral(), driven(0, growth=1.5))
+    monitor = watched(with_integral(), driven(3, growth=1.5))
     (change,) = monitor.changes
     assert change.parameter == "b"
     assert change.told - ONSET < 2
