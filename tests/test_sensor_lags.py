@@ -147,7 +147,7 @@ def test_sensors_of_another_problem_leave_no_state_behind():
     assert [body.name for body in problem.with_(observations=[prompt]).model.bodies] == ["arm"]
 
 
-def test_check_and_excite_take_a_lag(tmp_path, capsys):
+def test_check_takes_a_lag_and_a_design_refuses_it(tmp_path, capsys):
     np.savez(tmp_path / "log.npz", t=T, **log(0).signals)
     (tmp_path / "one.py").write_text(
         f"""
@@ -163,6 +163,10 @@ problem = Problem("one", model, [Recording.from_npz({str(tmp_path / "log.npz")!r
     )
     assert main(["check", str(tmp_path / "one.py")]) == 0
     assert "not identifiable" not in capsys.readouterr().out
+    limits = ["--rate-limit", "joint=3", "--effort-limit", "joint=1", "--position-limit", "joint=-1:1"]
+    design = ["excite", str(tmp_path / "one.py"), "--duration", "2", *limits, "--out", str(tmp_path / "plan.csv")]
+    assert main(design) == 2
+    assert "a sensor has a lag ('w filter'); design motions with lag=0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

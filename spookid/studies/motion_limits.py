@@ -190,7 +190,7 @@ class MotionLimits(metaclass=Checked):
         driven = {motor.label for motor in problem.model.motors}
         if endless := [n for n, most in zip(labels, rate, strict=True) if math.isinf(most) and n in driven]:
             raise ProblemError(
-                f"{problem.what}: nothing limits the rate of {endless[0]!r}, and faster "
+                f"{problem.what}: nothing limits the rate of {endless[0]!r}, and "
                 f"faster motions always identify more; give it, as of a command --rate-limit {endless[0]}=1.5"
             )
         pairs = [self.position.get(label, (-math.inf, math.inf)) for label in labels]

@@ -239,6 +239,8 @@ class PlannedCoordinates:
         sizes, directions = np.linalg.eigh(matrix)
         if len(sizes) and not sizes[0] > DEPENDENT * sizes[-1]:
             name = self.joints.names[int(np.argmax(np.abs(directions[:, 0])))]
+            if name in {one.name for one in self.problem.model.filters}:
+                raise ProblemError(f"{self.problem.what}: a sensor has a lag ({name!r}); design motions with lag=0")
             raise ProblemError(
                 f"{self.problem.what}: {name!r} is driven by no motor, and no loop or "
                 "contact bears what it takes; plan motions that motors can make, or simulate commands that you have in "
