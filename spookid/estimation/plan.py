@@ -95,7 +95,7 @@ def _settle(work: Work, found: Fit) -> Fit:
 
 
 def _samples(work: Work) -> None:
-    while judge_samples(work):
+    if judge_samples(work):
         if _is_staged(work):
             work.noise = None
             continuation.go(work, continuation.smoothed(work.problem), work.leader)
@@ -193,7 +193,7 @@ STAGES = (
         "again with other samples left out,",
         lambda w: w.whole is not None,
         _samples,
-        "while others are outliers",
+        "if others are outliers",
     ),
     Stage(
         "sensor noise",
