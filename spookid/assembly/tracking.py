@@ -303,7 +303,7 @@ class Tracking:
         return x
 
     def _damped(self, equations: Array, steps: Array) -> Array:
-        """Corrections of at most ``_FARTHEST``, by damping: at a dead centre the others are not shortened with one."""
+        """Corrections of at most ``_FARTHEST``, by damping: scaling all of them would stall where one is singular."""
         steps = steps.copy()
         while len(far := np.flatnonzero(np.abs(steps).max(axis=1, initial=0.0) > _FARTHEST)):
             equations[far, self._rows :] *= 10

@@ -230,7 +230,7 @@ def _efforts(problem: Problem, recording: Recording, balance: Balance, clearly: 
     asked about in any case."""
     try:
         efforts = balance.along(recording)
-    except (ProblemError, np.linalg.LinAlgError):  # nothing can be told; if something is wrong, the fit says so
+    except (ProblemError, np.linalg.LinAlgError):  # the fit reports what is wrong
         return
     shares = efforts.unexplained
     if np.max(shares, initial=0.0) > _LITTLE:

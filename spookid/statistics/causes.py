@@ -50,11 +50,11 @@ class Alternative:
     """Half its slope of the logarithms in −2 log L at the same states; None if it is not known, and about what
     parameters would do."""
     share: float = 1.0
-    """Of a coordinate's typical rate up to which it acts: it tells apart alternatives with the same words."""
+    """Share of a coordinate's typical rate up to which it acts. Alternatives with the same words differ in it."""
 
     @property
     def key(self) -> Key:
-        """What it is in fits with other steps."""
+        """Identifies the same alternative in fits with other steps."""
         return self.words, self.unit, self.share
 
 
@@ -124,7 +124,7 @@ def usual(condensed: Condensed, experiment: Experiment) -> Iterator[Alternative]
 
 def rounding(condensed: Condensed, counts: Mapping[str, float]) -> list[Columns]:
     """What rounding to counts adds to the residuals in mean, if the motion is known, per chain and factor, (count, 1,
-    rows): as it follows from the place of the motion between counts, it lasts as long as a slow motion is there."""
+    rows). It follows from where the motion is between two counts, so that a slow motion correlates it in time."""
     found = [[np.zeros((len(t.residual), 1, t.residual.shape[1])) for t in own] for own in condensed.linearized.chains]
     for term, column in condensed.rows(found):
         for row, name in enumerate(term.factor.noise):

@@ -68,7 +68,7 @@ class Doubt:
     """What uncertain noise standard deviations do to the estimates, and where they probably are."""
 
     covariance: Array
-    """To be added to that of the parameters, (n_p, n_p)."""
+    """Covariance to be added to that of the parameters, (n_p, n_p)."""
     logs: Array
     """Logarithms of the root mean square of each size over its posterior, (n_s,)."""
 
