@@ -79,19 +79,17 @@ def _revised(work: Work, whole: Problem, assembly: Assembly, point: Point) -> As
 
 
 def _judged(work: Work, whole: Problem, motion: Sequence[Trajectory], values: Values) -> bool:
-    """Decide on the samples to leave out; True if they are others now, that have not been left out before."""
-    before = work.judged or [work.suspects]
-    found = _all_far_off(whole, before[-1], motion, values)
-    known = any(all(map(_alike, one, found)) for one in before)
-    work.judged.append(before[-1] if known else found)
-    if not known:
-        work.problem = masked(whole, found)
-    return not known
+    """Decide by a motion on the samples to leave out; True if they are others now."""
+    found = _all_far_off(whole, work.suspects, motion, values)
+    same, work.judged = all(map(_alike, work.suspects, found)), True
+    if not same:
+        work.suspects, work.problem = found, masked(whole, found)
+    return not same
 
 
 def judge_samples(work: Work) -> bool:
-    """Judge suspicious samples that no search has judged, and those that were beside them; True if a fit with other
-    samples is needed. If no fit converged, all samples are kept."""
+    """Judge suspicious samples, and those beside them, by the motion of a fit; True if a fit with other samples is
+    needed. If no fit converged, all samples are kept."""
     found, whole = work.near if work.fit is None else work.fit.result, work.whole
     if whole is None or found is None or work.stopped:
         return False

@@ -267,7 +267,7 @@ def answered(work: Work, asked: Problem) -> Solution:
         answer = remark(answer)
     if work.stopped:  # maybe in a fit with smooth friction, or another solver
         answer = answer.changed(backend=work.solver.name, stepper=asked.stepper.name, friction=asked.friction)
-    wrong: Wrong = (work.judged or [work.suspects])[-1] if work.whole else ()
+    wrong: Wrong = work.suspects if work.whole else ()
     fit = None if _is_staged(work) or work.stopped else work.fit
     answer = with_outliers(asked, wrong, asked_from(asked, answer), fit)
     return answer.changed(stages=tuple(work.records))

@@ -58,8 +58,9 @@ class Work:
     whole: Problem | None = None
     """The problem with the samples that are or were suspected; None: all are kept."""
     suspects: Wrong = ()
-    judged: list[Wrong] = field(default_factory=list)
-    """Samples that one motion after the other has left out, those of the answer last."""
+    """Samples that are left out."""
+    judged: bool = False
+    """True once the motion of a fit has confirmed or changed them."""
     records: list[StageRecord] = field(default_factory=list)
     """Every fit, by the stage that it belongs to."""
     remarks: list[Callable[[Solution], Solution]] = field(default_factory=list)
