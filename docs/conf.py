@@ -82,7 +82,7 @@ nitpick_ignore_regex = [
         r"Array|Axes|Callable.*|Callback|Clock|Coordinates|DataFrame|Figure|FloatArray|Group|Holds|InitVar|Initial|Integers|Level"
         r"|Literal.*|Mapping\[str|Mask|Noises|Parameters|Progress|TypeAliasForwardRef|PathLike|Executor|AxisValue",
     ),
-    ("py:.*", r"At|Box|DryFriction|Hold|Influence|Kind|Loss|Mode|Mechanism|RobotFile|Seen|Sensitivities|ca\..*"),
+    ("py:.*", r"At|Box|DryFriction|Hold|Influence|Kind|Lagging|Loss|Mode|Mechanism|RobotFile|Seen|Sensitivities|ca\..*"),
     (
         "py:.*",
         r"spookid\.(registry|results\.(lazy|values)|stepping\.(dry_friction|impulses)|studies\.(variants|job\.Source|sweep_points\.Axis))\b.*",
