@@ -82,14 +82,14 @@ nitpick_ignore_regex = [
         r"Array|Axes|Callable.*|Callback|Clock|Coordinates|DataFrame|Figure|FloatArray|Group|Holds|InitVar|Initial|Integers|Level"
         r"|Literal.*|Mapping\[str|Mask|Noises|Parameters|Progress|TypeAliasForwardRef|PathLike|Executor|AxisValue",
     ),
-    ("py:.*", r"At|Box|DryFriction|Hold|Influence|Kind|Lagging|Loss|Mode|Mechanism|RobotFile|Seen|Sensitivities|ca\..*"),
+    ("py:.*", r"At|Box|DryFriction|Hold|Influence|Kind|Loss|Mode|Mechanism|RobotFile|Seen|Sensitivities|ca\..*"),
     (
         "py:.*",
         r"spookid\.(registry|results\.(lazy|values)|stepping\.(dry_friction|impulses)|studies\.(variants|job\.Source|sweep_points\.Axis))\b.*",
     ),
     ("py:.*", r"Description|Source|spookid\.robots\.(groups|source|description\.(Description|Grouped|Source)).*"),
     ("py:.*", r"spookid\.mechanics\.(model\.Mechanics|body\.RobotFile|contacts\.HeldContact|joint_kinds\._Sliding)"),
-    ("py:.*", r"Plan|Work|spookid\.estimation\.work\.Work|spookid\.results\.settings\..*"),
+    ("py:.*", r"Lagging|Plan|Work|spookid\.estimation\.work\.Work|spookid\.results\.settings\..*"),
     ("py:.*", r"spookid\.(statistics\.combinations\.Seen|transcription\.factor\.(Factor|Group))"),
     (
         "py:.*",
