@@ -186,7 +186,8 @@ def _fits_all(value: Any, origin: type, inner: tuple[Any, ...]) -> bool:
         return origin is not tuple and any(_fits(value, one) for one in lone)
     if isinstance(value, (bytes, bytearray, ca.SX, ca.DM, ca.MX)) or not isinstance(value, Iterable):
         return False
-    if isinstance(value, (Mapping, *_masked())) or (isinstance(value, np.ndarray) and value.ndim != 1):
+    masked = (np.ma.MaskedArray,) if "numpy.ma" in sys.modules else ()  # before that module is loaded there are none
+    if isinstance(value, (Mapping, *masked)) or (isinstance(value, np.ndarray) and value.ndim != 1):
         return False
     several = issubclass(origin, tuple) and Ellipsis not in inner
     if several and not (isinstance(value, _LISTS) and len(value) == len(inner)):
@@ -195,11 +196,6 @@ def _fits_all(value: Any, origin: type, inner: tuple[Any, ...]) -> bool:
         return True
     kinds = inner if several else inner[:1] * len(value)
     return all(_fits(one, kind) for one, kind in zip(value, kinds, strict=True))
-
-
-def _masked() -> tuple[type, ...]:
-    """The kind of masked arrays, which there are none of before NumPy's module for them is loaded."""
-    return (np.ma.MaskedArray,) if "numpy.ma" in sys.modules else ()
 
 
 def _wrong(argument: str, value: Any, hint: Any) -> str:

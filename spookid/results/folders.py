@@ -109,12 +109,17 @@ def check_target(directory: AnyPath, marker: str) -> Path:
     """Check that a folder may be replaced, and return its real path: the folder must be new, empty, or contain an
     earlier result of the same kind. Files left by killed runs are removed, and an earlier folder that was renamed is
     restored."""
+    with alone(Path(directory).resolve().parent):  # not between the two renames of a folder that is being replaced
+        return _replaceable(directory, marker)
+
+
+def _replaceable(directory: AnyPath, marker: str) -> Path:
     place = Path(directory).resolve()
     for part in abandoned(place, "part"):
         remove(part)
     for old in abandoned(place, EARLIER):
         _settle(old, place)
-    target = check_continued(directory, marker)
+    target = _continuable(directory, marker)
     if os.path.ismount(target):  # it cannot be replaced by a rename
         raise ProblemError(f"{directory} is where a file system is mounted; choose a folder inside it")
     for entry in sorted(target.iterdir()) if target.exists() else ():
@@ -127,6 +132,11 @@ def check_target(directory: AnyPath, marker: str) -> Path:
 def check_continued(directory: AnyPath, marker: str) -> Path:
     """Check that work may begin or continue in a folder, and return its real path. Raises ProblemError unless the
     folder is new, empty, or has the same marker file."""
+    with alone(Path(directory).resolve().parent):
+        return _continuable(directory, marker)
+
+
+def _continuable(directory: AnyPath, marker: str) -> Path:
     target = Path(directory).resolve()  # through links: what is replaced is the folder, not the link to it
     parent = _check_place(target, directory)
     if any((parent / marker).exists() for marker in markers()):
@@ -186,7 +196,7 @@ def save(directory: AnyPath, files: Mapping[str, Content]) -> None:
             told = name == marker and isinstance(content, Mapping)
             _fill(part / name, {**content, FILES: list(files)} if told and isinstance(content, Mapping) else content)
         with alone(target.parent):
-            check_target(target, marker)  # writing takes a while, and others write too
+            _replaceable(target, marker)  # writing takes a while, and others write too
             _install(part, target)
     except OSError as error:
         raise _unwritable(directory, error) from error

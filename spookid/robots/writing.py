@@ -16,6 +16,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from spookid.errors import ProblemError, shown
+from spookid.files import alone
 from spookid.kernels.arrays import Array
 from spookid.kernels.precision import EPSILON
 from spookid.results import folders
@@ -49,7 +50,8 @@ def write(
     target = Path(path)
     beside = target.with_name(f"{target.name}.json") if target.name else target
     check = partial(_check_target, robot.source.document, target, beside)
-    check()
+    with alone(target.parent):  # not between the two files of an export
+        check()
     if isinstance(found, Solution):
         identified = from_result(robot, found)
     elif isinstance(found, Identified):

@@ -92,7 +92,7 @@ def doubt(search: Search) -> Doubt:
 
 def _of_uncertain(search: Search, i: int, along: Array, best: _Value) -> tuple[Array, float]:
     """Covariance that a size adds which the data barely determine, and the logarithm of its root mean square."""
-    step = _step(search, i)
+    step = min(_STEP, _RESOLVED / math.sqrt(max(search.best.fisher[i, i], 1.0)))  # of log s, between values
     values = _values(search, i, along, step)
     return _mixed(values, step) - best.covariance, _log_of_mean_square(values, step) / 2
 
@@ -105,11 +105,6 @@ def _of_known(search: Search, i: int, along: Array, best: _Value) -> tuple[Array
         return np.zeros_like(best.covariance), log
     away = max((_PRIOR * error - (value.depth - best.depth) + 0.5), 0.0)  # in standard errors
     return away * (value.covariance - best.covariance), log + away * error + error**2
-
-
-def _step(search: Search, i: int) -> float:
-    """Between values of log s of one size."""
-    return min(_STEP, _RESOLVED / math.sqrt(max(search.best.fisher[i, i], 1.0)))
 
 
 def _values(search: Search, i: int, along: Array, step: float) -> list[_Value]:

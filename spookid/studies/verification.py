@@ -142,7 +142,7 @@ def card(problem: Problem, solution: Solution) -> Card:
         at_step=tuple(one.estimate + more for one, more in zip(free, corrected, strict=True)),
         covariance=tuple(map(tuple, (correlation * np.outer(widths, widths)).tolist())),
         held={name: one.estimate for name, one in solution.parameters.items() if name in own - {f.name for f in free}},
-        noise=_noise(solution),
+        noise={f"{one.kind} {', '.join(one.names)}": one.std for one in solution.noise},
         overdispersion=max(1.0, float(np.mean(over))),
         estimator=Chosen.by(solution).estimator or problem.estimator,
         recordings={recording.name: _hash(recording) for recording in problem.recordings},
@@ -152,10 +152,6 @@ def card(problem: Problem, solution: Solution) -> Card:
 
 def _model(problem: Problem) -> str:
     return digest(problem.with_(recordings=(), step=problem.step, initial={}))
-
-
-def _noise(solution: Solution) -> dict[str, float]:
-    return {f"{one.kind} {', '.join(one.names)}": one.std for one in solution.noise}
 
 
 def _hash(recording: Recording) -> str:
