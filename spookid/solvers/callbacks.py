@@ -196,29 +196,47 @@ class Functions:
 
     program: Evaluated
     watch: Watch
+    units: Array | float = 1.0
+    """Of the solver's unknowns: IPOPT compares its barrier with slopes along them. In metres and rad, slopes of heavy
+    rows kept the barrier of a fit with pairs at 1e-4 of the cost, where it stalled."""
     nlp: ca.Function = field(init=False)
     options: dict[str, ca.Function] = field(init=False)
     """The derivatives under nlpsol's names."""
 
     def __post_init__(self) -> None:
         p, watch = self.program, self.watch
+        units = np.broadcast_to(self.units, p.size)
+        along = units[np.array(p.jacobian_sparsity.get_triplet()[1], dtype=int)]
+
+        def value(z: Array, _: Array) -> Sequence[Array | float]:
+            return p.objective(units * z), p.constraints(units * z)
+
+        def slopes(z: Array, _: Array) -> Sequence[Array | float]:
+            return p.objective(units * z), units * p.gradient(units * z)
+
+        def rows_and_jacobian(z: Array, _: Array) -> Sequence[Array | float]:
+            return p.constraints(units * z), along * p.jacobian(units * z)
+
         x = ("x", ca.Sparsity.dense(p.size, 1))
         rows = ca.Sparsity.dense(len(p.bounds[0]), 1)
-        given, value = [x, ("p", ca.Sparsity(0, 0))], ("f", ca.Sparsity.scalar())
-        self.nlp = _Function("nlp", given, [value, ("g", rows)], lambda z, _: (p.objective(z), p.constraints(z)), watch)
-        gradient = [value, ("grad_f_x", x[1])]
+        given, cost = [x, ("p", ca.Sparsity(0, 0))], ("f", ca.Sparsity.scalar())
+        self.nlp = _Function("nlp", given, [cost, ("g", rows)], value, watch)
+        gradient = [cost, ("grad_f_x", x[1])]
         jacobian = [("g", rows), ("jac_g_x", p.jacobian_sparsity)]
         multipliers = [*given, ("lam_f", ca.Sparsity.scalar()), ("lam_g", rows)]
         self.options = {
-            "grad_f": _Function("grad_f", given, gradient, lambda z, _: (p.objective(z), p.gradient(z)), watch),
-            "jac_g": _Function("jac_g", given, jacobian, lambda z, _: (p.constraints(z), p.jacobian(z)), watch),
+            "grad_f": _Function("grad_f", given, gradient, slopes, watch),
+            "jac_g": _Function("jac_g", given, jacobian, rows_and_jacobian, watch),
         }
         if isinstance(p, Curved):
             curved: Curved = p
+            first, second = (units[np.array(at, dtype=int)] for at in curved.hessian_sparsity.get_triplet())
+
+            def bends(z: Array, _: Array, weight: Array, given: Array) -> Sequence[Array | float]:
+                return (first * second * curved.hessian(units * z, weight.item(), given),)
+
             hessian = [("triu_hess_gamma_x_x", curved.hessian_sparsity)]
-            self.options["hess_lag"] = _Function(
-                "hess_lag", multipliers, hessian, lambda z, _, w, y: (curved.hessian(z, w.item(), y),), watch
-            )
+            self.options["hess_lag"] = _Function("hess_lag", multipliers, hessian, bends, watch)
 
 
 def observer(program: Evaluated, see: Callable[[Array, Array, Array], bool], watch: Watch) -> ca.Function:

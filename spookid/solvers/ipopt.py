@@ -226,18 +226,18 @@ class _Run:
         self.end, self.calls, first = None, 0, len(self.history)
         try:
             self._prepare(held, t)
-            functions = Functions(self.program, self.watch)
-            watching = observer(self.program, self._see, self.watch)
-            first_cost = self.program.objective(self.last.z)
+            first_cost, units = self.program.objective(self.last.z), self._units()
+            functions = Functions(self.program, self.watch, units)
+            watching = observer(self.program, lambda z, push, y: self._see(units * z, push / units, y), self.watch)
             given = options(functions, watching, left, first_cost, self.settings.verbose)
             solver = ca.nlpsol("ipopt", "ipopt", functions.nlp, given)
-            (lower, upper), (below, above) = self.program.box, self.program.bounds
+            (lower, upper), (below, above) = (side / units for side in self.program.box), self.program.bounds
         except KeyboardInterrupt:
             return Status.INTERRUPTED, f"after {len(self.history) - 1} iterations"
         if np.sum(below == above) > np.sum(lower < upper):
             return end_of(OVERDETERMINED)  # where unknowns are fixed IPOPT would try all the same, and crash
         try:
-            solver(x0=self.last.z, lbx=lower, ubx=upper, lbg=below, ubg=above)
+            solver(x0=self.last.z / units, lbx=lower, ubx=upper, lbg=below, ubg=above)
         except KeyboardInterrupt:
             self.watch.interrupted = True
         stats = solver.stats()
@@ -252,6 +252,13 @@ class _Run:
         if moved and self._stationary(self.history[-1].total) is not None:
             return Status.CONVERGED, f"IPOPT stopped with a scaled gradient below {_SMALL_COSINE:g}"
         return limit if status is Status.MAX_ITERATIONS else (status, detail)
+
+    def _units(self) -> Array:
+        """Units of the unknowns: a state's moves cost as much as there is to lower, or constraints by one."""
+        own, hard = self.program.lengths(self.last.z), self.program.lengths(self.last.z, hard=True)
+        soft, root = own > EPSILON * np.max(own), np.sqrt(max(self.history[-1].total, TINY))
+        units = np.where(soft, root, 1.0) / np.where(soft, own, np.where(hard > 0, hard, 1.0))
+        return np.where(np.arange(len(units)) < len(units) - len(self.program.scales), units, 1.0)
 
     def _prepare(self, held: list[Mask] | None, t: float) -> None:
         """The program of a solve, from the last iterate."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import ClassVar
@@ -20,6 +20,7 @@ import numpy as np
 
 from spookid.argument_checks import Checked
 from spookid.errors import ProblemError, shown
+from spookid.kernels.arrays import Array
 from spookid.kernels.precision import EPSILON
 from spookid.kernels.thread_pool import ThreadPool
 from spookid.solvers.neighbouring_pieces import ActiveSet
@@ -129,6 +130,8 @@ class _Run:
     """Of plain steps, since the exact Hessian was tried last."""
     patience: int = 0
     """So many lead to the next try."""
+    effects: Array = field(default_factory=lambda: np.zeros(0))
+    """Squares of the columns of the parameters in the last Jacobian."""
     mended: float = np.inf
     """What the last correction gained over the square of the promise: a gain goes with the fourth power of a step."""
 
@@ -142,7 +145,7 @@ class _Run:
         self.patience = max(len(f.variables) * self.reduced.tangent for f in self.problem.factors) // 2
         start = self.active_set.start(start)
         try:
-            status, detail = self._iterate(start)
+            status, detail = self._awoken(self._iterate(start))
         except KeyboardInterrupt:
             if not self.history:
                 raise
@@ -173,6 +176,43 @@ class _Run:
             if end is not None:
                 return end
             del here  # its memory is for the next
+
+    def _awoken(self, end: End) -> End:
+        """Go on from other values of parameters without effect, if one lets another parameter leave its bound: where
+        Stribeck friction is zero its velocity has none, and the first value that is met may be a wrong one."""
+        while end[0] is Status.CONVERGED and (start := self._other_values()) is not None:
+            before, self.gain = self.best, np.inf
+            later = self._iterate(start)
+            if later[0] is not Status.CONVERGED or not self.best.cost < before.cost:
+                self.best = before
+                parameters = before.point.parameters.copy()
+                self.history.append(Iteration(len(self.history), before.costs, 0.0, 0.0, parameters))
+                break
+            end = later
+        return end
+
+    def _other_values(self, decades: float = 3.0, tried: int = 13) -> Point | None:
+        """The point with that value, tried within the bounds or so many decades around the magnitude, from which a step
+        promises most; None if none promises more than the tolerance."""
+        here, best, found = self.best.point, self.settings.decrease_tolerance * self.best.cost, None
+        lower, upper, at = self.problem.lower, self.problem.upper, here.parameters
+        if not np.any((lower < upper) & ((at <= lower) | (at >= upper))):
+            return None
+        sizes = np.maximum(self.problem.magnitudes, np.abs(at))
+        bounded = (lower > 0) & (upper < np.inf)
+        low = np.where(bounded, lower, sizes * 10.0**-decades)
+        high = np.where(bounded, upper, sizes * 10.0**decades)
+        for k in np.flatnonzero((lower < upper) & (self.effects <= EPSILON**2 * self.best.cost / sizes**2)):
+            for value in np.clip(np.geomspace(low[k], high[k], tried), lower[k], upper[k]):
+                moved = at.copy()
+                moved[k] = value
+                trial = self._try(self.reduced.project(replace(here, parameters=moved)))
+                model = MeritModel(self.reduced, trial)
+                with suppress(NotPositiveDefiniteError):
+                    promised = DampedStep(model, self.settings.damping).first()[1]
+                    if promised > best and trial.cost <= self.best.cost * (1 + _ROUND_OFF):
+                        best, found = promised, trial.point
+        return found
 
     def _stationary(self, here: MeritModel) -> End | None:
         """The gradient test."""
@@ -316,6 +356,7 @@ class _Run:
             here = MeritModel(self.reduced, self.best)
         with self._clock("factorize"):
             _ = here.gradient
+        self.effects = here.corner.diagonal()[:-1].copy()
         return here
 
     def _move(self, here: MeritModel, step: Tangent) -> Evaluation:

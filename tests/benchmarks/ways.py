@@ -175,6 +175,7 @@ def main() -> None:
     parser.add_argument("problems", nargs="*", help="words that the names of the problems contain; all if none")
     parser.add_argument("--steppers", default="variational,spook,lifted")
     parser.add_argument("--ways", default=",".join(" ".join(way) for way in WAYS))
+    parser.add_argument("--dry", action="store_true", help="only problems with dry friction")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds for one solve at the most")
     parser.add_argument("--iterations", type=int, default=150, help="for one solve at the most")
     parser.add_argument(
@@ -193,6 +194,8 @@ def main() -> None:
     if given.kept and given.kept.exists():
         kept = dict(json.loads(line) for line in given.kept.read_text(encoding="utf-8").splitlines())
     for name, problem in everything(given.problems):
+        if given.dry and not any(joint.rubs for joint in problem.model.joints):
+            continue
         for stepper in given.steppers.split(","):
             if stepper == "lifted" and problem.dynamics == "estimated":
                 continue  # where the noise is estimated multipliers are eliminated
