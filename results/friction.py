@@ -2,12 +2,14 @@
 
 The data are made here: a Furuta pendulum with Coulomb friction in both hinges, pushed by pulses of torque, simulated
 with exact friction, substeps refined to 1e-6 rad, and seen by two angles with noise of 0.001 rad. What differs between
-two rows is the form of friction and the solver. With `--ways FILE` a table of `python tests/benchmarks/ways.py
---markdown FILE` is put below.
+two rows is the form of friction and the solver. A table of `tests/benchmarks/ways.py` is below; with `--kept FILE` an
+interrupted run goes on from that file.
 """
 
 import argparse
+import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from pathlib import Path
@@ -215,67 +217,79 @@ programs used the machine, so that the ratios are approximate.
 """
 
 
+WAYS_SCRIPT = HERE.parent / "tests" / "benchmarks" / "ways.py"
+PROBLEMS = ("furuta_", "multiarm", "odrive_release", "paper_", "pendulum_free")
+"""Words in the names of the problems of the long table."""
 DOORS = """
-## All solver variants on all problems
+## Solver variants on problems with dry friction
 
-The command `python tests/benchmarks/ways.py --kept KEPT --markdown FILE` writes this table. An interrupted run goes on
-from the file KEPT. It solves all problems of `problems/` and of the acceptance tests from their initial values, with at
-most 150 iterations per fit. The columns *iterations* and *time* include all preliminary fits; *time* is CPU time, and
-*of smooth IPOPT* its ratio to that of smooth IPOPT. Costs are compared at the same noise levels, those of the smooth
-fit, or at the given weight. The columns *over best* and *errors off* compare with the best converged variant with the
-same friction law (smooth or sticking). They show the excess of the cost as a fraction, and the largest difference of a
-parameter in standard errors.
-
-"""
-
-CROSSED = """
-## Two minima, or one
-
-Made by `python tests/benchmarks/ways.py --crossed --markdown FILE WORDS` for problems where the two forms of friction
-that sticks end apart in the table below. Each form begins at the initial values, and then at the other form's answer.
+The table is made by `tests/benchmarks/ways.py --dry`. It has problems of `problems/` and of the acceptance tests,
+solved from their initial values with at most 150 iterations per fit. The columns *iterations* and *time* include all
+preliminary fits; *time* is CPU time, and *of smooth IPOPT* its ratio to that of smooth IPOPT. Costs are compared at
+the same noise levels, those of the smooth fit, or at the given weight. The columns *over best* and *errors off* compare
+with the best converged variant with the same friction law (smooth or sticking). They show the excess of the cost as a
+fraction, and the largest difference of a parameter in standard errors.
 
 """
-SAME = 1e-4
-"""Share of the cost within which two forms end at one minimum."""
+SAME, MOST = 1e-4, 5.0
+"""Share of the cost within which two forms end at one minimum; times that `mpcc` may take of smooth IPOPT's."""
+
+
+def listed(names: list[str]) -> str:
+    """Names in a sentence."""
+    return ", ".join(names) if names else "none"
 
 
 def compared(table: str) -> str:
-    """How many pairs of that table end at one cost, and what the others could gain."""
-    costs: dict[tuple[str, str], list[float]] = {}
-    ended: dict[tuple[str, str], set[str]] = {}
-    for line in table.splitlines()[2:]:
-        cells = [cell.strip() for cell in line.strip("| ").split("|")]
-        costs.setdefault((cells[0], cells[1]), []).extend(float(cell or "nan") for cell in (cells[6], cells[9]))
-        ended.setdefault((cells[0], cells[1]), set()).update((cells[4], cells[7]))
-    broken = [who for who in costs if ended[who] != {"converged"}]
-    for who in broken:
-        del costs[who]
-    apart = {who: abs(c[0] - c[2]) / abs(c[0]) for who, c in costs.items()}
-    gains = {who: (min(c[0], c[2]) - min(c)) / abs(c[0]) for who, c in costs.items()}
-    one = [who for who in costs if apart[who] <= SAME]
-    lower = [f"`{who[0]}` of {who[1]} ({100 * gains[who]:.2g} %)" for who in costs if gains[who] > SAME]
-    count = f"{len(one)} of {len(costs)} problems"
-    text = f"From the initial values the two forms agree to {SAME:g} of the cost for {count}. "
-    if others := [f"`{who[0]}` of {who[1]} ({100 * apart[who]:.2g} %)" for who in costs if who not in one]:
-        text += f"They differ for {', '.join(others)}. "
-    if lower:
-        text += f"From the other form's answer the cost is lower for {', '.join(lower)}. "
-    if broken:
-        text += f"One fit did not converge for {', '.join(f'`{who[0]}` of {who[1]}' for who in broken)}. "
-    return f"\n{textwrap.fill(text.strip(), 120)}\n"
+    """How many pairs of that table end at one cost, and how much longer `mpcc` takes than smooth IPOPT."""
+    cells = [[cell.strip() for cell in line.strip("| ").split("|")] for line in table.splitlines()[2:]]
+    solved = {(*row[:2], *row[2:4]): row for row in cells if "refused" not in row[4]}
+    pairs = [key[:2] for key in solved if key[3] == "mpcc" and (*key[:2], "lm", "exact") in solved]
+    apart, broken, slow, ratios = list[str](), list[str](), list[str](), list[float]()
+    for pair in pairs:
+        exact, paired = solved[*pair, "lm", "exact"], solved[*pair, "ipopt", "mpcc"]
+        name = f"`{pair[0]}` of {pair[1]}"
+        if {exact[4], paired[4]} != {"converged"}:
+            broken.append(f"{name} ({exact[4]}, {paired[4]})")
+        elif abs(off := float(paired[6]) / float(exact[6]) - 1) > SAME:
+            apart.append(f"{name} ({100 * off:+.2g} %)")
+        if len(paired) > 10 and paired[10]:
+            ratios.append(float(paired[10]))
+            if ratios[-1] > MOST:
+                slow.append(f"{name} ({paired[10]})")
+    text = (
+        f"`exact` and `mpcc` were compared for {len(pairs)} pairs of a problem and a stepper. Both converged for "
+        f"{len(pairs) - len(broken)}, and their costs agree to {SAME:g} for {len(pairs) - len(broken) - len(apart)}. "
+        f"Cost of `mpcc` over that of `exact` for the others: {listed(apart)}. Not converged (`exact`, `mpcc`): "
+        f"{listed(broken)}. `mpcc` takes {np.median(ratios):.1f} times as long as smooth IPOPT in the median of "
+        f"{len(ratios)} pairs, at most {max(ratios):.1f} times. More than {MOST:g} times: {listed(slow)}."
+    )
+    return textwrap.fill(text, 120) + "\n\n"
+
+
+def shown(table: str) -> str:
+    """The table without variants that a stepper refuses."""
+    return "\n".join(line for line in table.splitlines() if "refused" not in line) + "\n"
+
+
+def ways(kept: Path | None) -> str:
+    """The long table."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / "ways.md"
+        more = ["--kept", str(kept)] if kept else []
+        subprocess.run([sys.executable, WAYS_SCRIPT, "--dry", "--markdown", made, *more, *PROBLEMS], check=True)
+        return made.read_text(encoding="utf-8")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--ways", type=Path, help="table of tests/benchmarks/ways.py to be put below")
-    parser.add_argument("--crossed", type=Path, help="table of tests/benchmarks/ways.py --crossed, likewise")
-    given = parser.parse_args()
+    parser.add_argument("--kept", type=Path, help="file of the rows made so far, from which an interrupted run goes on")
+    kept = parser.parse_args().kept
+    table = ways(kept)
     clean, noisy = measured()
     found = fits(noisy)
-    page = INTRO + text(clean, found) + "\n![friction](friction.png)\n"
-    if given.crossed:
-        table = given.crossed.read_text(encoding="utf-8")
-        page += CROSSED + table + compared(table)
-    page += DOORS + given.ways.read_text(encoding="utf-8") if given.ways else ""
+    page = INTRO + text(clean, found) + "\n![friction](friction.png)\n" + DOORS + compared(table) + shown(table)
     (HERE / "friction.md").write_text(page, encoding="utf-8")
     picture(found[LM_EXACT].solution).savefig(HERE / "friction.png")
+    if kept:
+        kept.unlink()

@@ -88,7 +88,7 @@ PAGES = (
     Page(("figure_4.md", "figure_6.md", "figure_7.md", "time.md"), "results/sensitivity.py", 30, data=True),
     Page(("truth.md",), "results/truth.py", 30, data=True),
     Page(("riccati.md",), "results/riccati.py", 30, ("example_robot_data",)),
-    Page(("friction.md",), "results/friction.py", 60, data=True),
+    Page(("friction.md",), "results/friction.py --kept results/friction.jsonl", 60, data=True),
     Page(("bayesian.md",), "results/bayesian.py --parts parts.jsonl", 90, ("example_robot_data", "pinocchio")),
     Page(("robustness.md",), "results/robustness.py", 240, data=True),
 )

@@ -132,6 +132,12 @@ def test_pairs_end_where_no_piece_is_better():
     assert solution.complementarity_residual < 1e-12
 
 
+def test_pairs_converge_beside_rows_of_large_weight():
+    """In metres and rad IPOPT stalled with its barrier at 1e-4 of the cost."""
+    solution = twin("coulomb", LIFTED, state_weight=1e10).solve(backend="ipopt", friction="mpcc", max_iterations=300)
+    assert solution.status is Status.CONVERGED, solution.message
+
+
 def test_several_recordings_with_samples_missing():
     first, second = released("coulomb", STEPPER), released("coulomb", STEPPER, 0.43, "again", 0.8)
     holed = []

@@ -74,6 +74,21 @@ def test_small_problems_converge(residual, start, end):
         assert outcome.point.states[0][0, 0] == pytest.approx(end, abs=1e-8)
 
 
+def test_a_parameter_without_effect_is_tried_at_other_values():
+    """Samples 1 and −3 of a exp(−z t), a ≥ 0: a is zero for small z, which then has no effect, and 1 for large z."""
+    x, p, none = ca.SX.sym("x"), ca.SX.sym("p", 2), ca.SX.sym("none", 0)
+    rows = ca.vertcat(p[0] - 1, p[0] * ca.exp(-p[1]) + 3, x)
+    factor = Factor("f", Group.STATE, rows, {0: x}, none, ("row",) * 3)
+    box = np.array([0.0, 0.01]), np.array([np.inf, 100.0]), np.ones(2)
+    chains = [Chain("run", 1, {}, {})]
+    problem = Transcription(Manifold((("flat", 1),)), [factor], p, [], ["a", "z"], *box, chains)
+    outcome = LevenbergMarquardt().solve(problem, Point((np.zeros((1, 1)),), np.array([0.0, 0.1])))
+    assert outcome.status is Status.CONVERGED
+    assert outcome.history[1].total == outcome.history[0].total == 10.0  # another z costs nothing
+    assert outcome.history[-1].total == pytest.approx(9.0, rel=1e-6)
+    assert outcome.point.parameters[0] == pytest.approx(1.0, rel=1e-3)
+
+
 def test_a_perfect_start_has_converged_at_once():
     outcome = minimise(lambda x: x, 0.0)
     assert (outcome.status, len(outcome.history)) == (Status.CONVERGED, 1)
