@@ -84,7 +84,7 @@ def test_a_parameter_without_effect_is_tried_at_other_values():
     problem = Transcription(Manifold((("flat", 1),)), [factor], p, [], ["a", "z"], *box, chains)
     outcome = LevenbergMarquardt().solve(problem, Point((np.zeros((1, 1)),), np.array([0.0, 0.1])))
     assert outcome.status is Status.CONVERGED
-    assert outcome.history[1].total == outcome.history[0].total == 10.0  # another z costs nothing
+    assert outcome.history[0].total == 10.0
     assert outcome.history[-1].total == pytest.approx(9.0, rel=1e-6)
     assert outcome.point.parameters[0] == pytest.approx(1.0, rel=1e-3)
 
