@@ -254,7 +254,10 @@ class _Run:
         return limit if status is Status.MAX_ITERATIONS else (status, detail)
 
     def _units(self) -> Array:
-        """Units of the unknowns: a state's moves cost as much as there is to lower, or constraints by one."""
+        """Units of the unknowns: a state's moves cost as much as there is to lower, or constraints by one. Without rows
+        only parameters have a barrier."""
+        if not len(self.program.bounds[0]):
+            return np.ones(self.program.size)
         own, hard = self.program.lengths(self.last.z), self.program.lengths(self.last.z, hard=True)
         soft, root = own > EPSILON * np.max(own), np.sqrt(max(self.history[-1].total, TINY))
         units = np.where(soft, root, 1.0) / np.where(soft, own, np.where(hard > 0, hard, 1.0))
