@@ -334,6 +334,7 @@ def _noise(assembly: Assembly, search: Search) -> tuple[Noise, ...]:
                 float(size.floor * math.sqrt(12)),
                 size.given is not None,
                 -slope / math.sqrt(2 * freedom) if told else 0.0,  # the variance of squares is 2 of each at the most
+                internal=size.internal,
             )
         )
     return tuple(found)

@@ -73,6 +73,9 @@ class Noise(Listed):
     """Degrees of freedom of the Student's t-distribution that ``std`` is the scale of; 0: the noise is normal."""
     likely: float = 1.0
     """Root mean square of process noise over ``std`` if parameters, which absorb a part of it, are integrated out."""
+    internal: bool = False
+    """True if it is no noise of the declared model: of filters and integrals, which have none, of the zero at which
+    additional states begin, and of contacts that do not slip. Tables omit it."""
 
 
 @dataclass(frozen=True)

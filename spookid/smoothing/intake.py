@@ -15,7 +15,6 @@ from spookid.assembly.problem import Problem
 from spookid.data.channels import Sensor
 from spookid.errors import ProblemError, listing, shown
 from spookid.kernels.arrays import Array
-from spookid.mechanics.hidden import anchored
 from spookid.parameter import number
 from spookid.results.findings import Finding
 from spookid.smoothing.input_rows import InputRows, Place, SensorRows, SetData, Unplaced
@@ -176,8 +175,7 @@ def signals(problem: Problem) -> frozenset[str]:
             f"{problem.what} has the random walk {one.name!r}, whose mean a smoother does not know; fit recordings "
             "with it, or leave it out"
         )
-    shown = {channel.signal for channel in problem.channels} - anchored(problem.model.hidden).keys()
-    return frozenset({*shown, *problem.model.signals})
+    return frozenset({*(channel.signal for channel in problem.measured_channels), *problem.model.signals})
 
 
 def checked(what: str, known: frozenset[str], t: object, values: object) -> tuple[float, dict[str, float]]:
