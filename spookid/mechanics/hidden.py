@@ -120,8 +120,8 @@ class RandomWalk(Placeholder):
     >>> warm = Hinge("warm", GROUND.frame(), arm.frame(), viscous=0.1 * (1 + heat), coulomb=0.2 * (1 + heat))
 
     It is for friction that changes as gears warm up, without a measured temperature. The coefficients are then means
-    over the recording. Its intensity is the process noise of the coordinate of its name, whose rate it is. Every joint
-    with the same walk drifts in the same way.
+    over the recording, and those of a smoother over its first recording. Its intensity is the process noise of the
+    coordinate of its name, whose rate it is. Every joint with the same walk drifts in the same way.
 
     Args:
         name: for results; of a coordinate of the model.

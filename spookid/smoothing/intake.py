@@ -169,12 +169,7 @@ class Samples:
 
 
 def signals(problem: Problem) -> frozenset[str]:
-    """Names of the measured signals of sensors and inputs; refuses random walks."""
-    for one in (one for one in problem.model.hidden if one.ends_at_zero):
-        raise ProblemError(
-            f"{problem.what} has the random walk {one.name!r}, whose mean a smoother does not know; fit recordings "
-            "with it, or leave it out"
-        )
+    """Names of the measured signals of sensors and inputs."""
     return frozenset({*(channel.signal for channel in problem.measured_channels), *problem.model.signals})
 
 
