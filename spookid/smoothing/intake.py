@@ -45,12 +45,7 @@ class Samples:
     """
 
     def __init__(
-        self,
-        problem: Problem,
-        factors: Sequence[Factor],
-        observed: Sequence[Observed],
-        recording: str,
-        start: float,
+        self, problem: Problem, factors: Sequence[Factor], observed: Sequence[Observed], recording: str, start: float
     ) -> None:
         values, h = problem.guess_on(recording), problem.step
         self._problem = problem
