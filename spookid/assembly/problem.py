@@ -18,7 +18,6 @@ from spookid.data.channels import Channel, Sensor, channels_of
 from spookid.data.recording import SAMPLE, Recording, RecordingFiles
 from spookid.data.residual import Residual
 from spookid.errors import declared_at
-from spookid.mechanics.hidden import anchored
 from spookid.mechanics.model import Model
 from spookid.mechanics.relations import Relation
 from spookid.parameter import Parameter
@@ -154,11 +153,6 @@ class Problem(Tabular, DynamicsAndFriction, Estimator, metaclass=Checked):
     def channels(self) -> tuple[Channel, ...]:
         """Measured channels, one per signal of the sensors, in the order of their declaration."""
         return kept(channels_of, self.model, tuple(self.observations))
-
-    @property
-    def measured_channels(self) -> tuple[Channel, ...]:
-        """Channels without those of the zeros at which additional states begin."""
-        return tuple(one for one in self.channels if one.signal not in anchored(self.model.hidden))
 
     @cached_property
     def parameter_set(self) -> ParameterSet:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from spookid.assembly.declared import measured_channels
 from spookid.assembly.problem import Problem
 from spookid.parameter import parameters_in
 from spookid.results.result import Cost, Derived, Solution
@@ -256,7 +257,7 @@ def sizes(problem: Problem) -> str:
 def parts(problem: Problem) -> Table:
     """Table of each kind of part with number and names."""
     model, estimated = problem.model, problem.estimates_noise
-    given = ((c, quantity(1.0 if c.sigma is None else c.sigma, c.unit, 4)) for c in problem.measured_channels)
+    given = ((c, quantity(1.0 if c.sigma is None else c.sigma, c.unit, 4)) for c in measured_channels(problem))
     sigmas = [(c, "estimated" if c.sigma is None and estimated else sigma) for c, sigma in given]
     names = {
         "Bodies": [body.name + (" (free)" if body.free else "") for body in model.bodies],
@@ -327,8 +328,8 @@ def _motion(problem: Problem) -> str:
 
 
 def _sensors(problem: Problem) -> str:
-    sizes = [f"{c.signal} {deviation(c.sigma, c.unit)}" for c in problem.measured_channels if c.sigma is not None]
-    others = ", ".join(c.signal for c in problem.measured_channels if c.sigma is None)
+    sizes = [f"{c.signal} {deviation(c.sigma, c.unit)}" for c in measured_channels(problem) if c.sigma is not None]
+    others = ", ".join(c.signal for c in measured_channels(problem) if c.sigma is None)
     if others:
         one = "one unit" if problem.is_weighted else "estimated"
         sizes.append(f"{others} {one}")

@@ -10,6 +10,7 @@ from numbers import Real
 import numpy as np
 
 from spookid.argument_checks import is_number
+from spookid.assembly.declared import measured_channels
 from spookid.assembly.observations import Observed
 from spookid.assembly.problem import Problem
 from spookid.data.channels import Sensor
@@ -165,7 +166,7 @@ class Samples:
 
 def signals(problem: Problem) -> frozenset[str]:
     """Names of the measured signals of sensors and inputs."""
-    return frozenset({*(channel.signal for channel in problem.measured_channels), *problem.model.signals})
+    return frozenset({*(channel.signal for channel in measured_channels(problem)), *problem.model.signals})
 
 
 def checked(what: str, known: frozenset[str], t: object, values: object) -> tuple[float, dict[str, float]]:
