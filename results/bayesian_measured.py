@@ -134,8 +134,8 @@ differ in Coulomb friction. Constant torques compensate for a part of the fricti
 the knee are not in the model. The gains of the drives are taken from a program and were not recorded with the data.
 None of these causes was verified."""
 REMARK_PENDULUM = """The fit estimates D, E, A and B directly, without priors. The regression is least squares on
-derivatives after a filter of 10 Hz, on the same recording with tracking control. A parameter at its bound is not identified beside the
-others, such as Coulomb friction beside a constant torque."""
+derivatives after a filter of 10 Hz, on the same recording with tracking control. A parameter at its bound is not
+identified beside the others, such as Coulomb friction beside a constant torque."""
 
 
 def main() -> None:

@@ -33,14 +33,14 @@ prior. The command `python results/franka.py` writes this page.
 WHY = """## Which joints differ, and why
 
 The tables mark {marked} of {all} estimates that differ from the published values by more than two standard errors. The
-regression on this page uses the method of the publication, and for {same} of the {marked} it differs from the published
-value in the same direction. Then the estimator is not the only cause. The torque residuals are as large as these differences, so that the estimates
-depend on the friction law. Four effects are nearly equivalent: a constant torque, gravity on a link that rotates little
-(joint 4 by 1.5 rad, always bent), friction with one sign for seconds, and the speed over which dry friction changes its
-sign. This width is estimated (last table); for the published values it is zero. A wide sign change takes a part of the
-viscous friction over into Coulomb friction. A probable cause of all is that the torque sensors on the
-link side also measure a part of the friction of motors and gears, which such a law does not describe. The inertias of
-the motors do not affect torques on the link side and are not in the model.
+regression on this page uses the method of the publication, and for {same} of the {marked} it differs from the
+published value in the same direction. Then the estimator is not the only cause. The torque residuals are as large as
+these differences, so that the estimates depend on the friction law. Four effects are nearly equivalent: a constant
+torque, gravity on a link that rotates little (joint 4 by 1.5 rad, always bent), friction with one sign for seconds,
+and the speed over which dry friction changes its sign. This width is estimated (last table); for the published values
+it is zero. A wide sign change takes a part of the viscous friction over into Coulomb friction. A probable cause of all
+is that the torque sensors on the link side also measure a part of the friction of motors and gears, which such a law
+does not describe. The inertias of the motors do not affect torques on the link side and are not in the model.
 """
 
 
