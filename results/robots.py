@@ -133,8 +133,8 @@ def same_mechanics() -> str:
 
 spookid reads {len(found)} of the {len(found) + len(refused)} URDF files of the package example-robot-data without
 changes, with up to {max(n for _, n in found.values())} coordinates. Inverse dynamics at random states differ from
-Pinocchio's by at most {found[largest][0]:.1e} of the largest torque (`{largest.name}`). spookid refuses the other ten
-files:
+Pinocchio's by at most {found[largest][0]:.1e} of the largest torque (`{largest.name}`). spookid refuses the other
+{len(refused)} files:
 
 {table(["file", "reason"], rows)}
 """
