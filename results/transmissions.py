@@ -394,7 +394,7 @@ direction.
 The fits ended with status {ended}. The log-likelihood of the second minus that of the first is {gain:.1f}. The largest
 difference from the true values is {first} in the first fit and {second} in the second. Where the fits differ by more
 than their standard errors, these standard errors are too small: they come from the curvature at the end of a fit, not
-from the whole flat direction. The time step of 5 ms is not extrapolated here, so that its bias is also in the estimates.
+from the whole flat direction. The time step of 5 ms is not extrapolated here, so that its bias is in the estimates.
 
 ![friction](transmissions_joints.png)
 
