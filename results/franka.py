@@ -4,6 +4,7 @@ Needs `SPOOKID_DATA`. Beside the fit stands a regression on filtered derivatives
 values were found. Two minutes.
 """
 
+import textwrap
 import time
 from pathlib import Path
 
@@ -85,7 +86,10 @@ def _widths(solution: Solution) -> str:
 
 
 def _warned(solution: Solution) -> str:
-    return "\n".join(f"The fit warns: {one.effect}\n" for one in solution.findings if one.severity == "warning")
+    """First words of each warning, without lists of samples and parameters."""
+    told = (one for one in solution.findings if one.severity == "warning")
+    lines = (f"- `{one.code}`: {textwrap.shorten(one.effect, 180, placeholder=' …')}" for one in told)
+    return "\n".join(["The fit warns:\n", *lines]) + "\n"
 
 
 def _counted(solution: Solution, by_regression: dict[str, float]) -> dict[str, int]:
