@@ -314,7 +314,8 @@ def page(fit: Solution, again: Solution, errors: dict[str, np.ndarray], swing: s
         "swing": swing,
         "fit": "\n".join(f"| {' | '.join(row)} |" for row in (HEADS, ["---"] * len(HEADS), *both)),
         "leg": _table(others),
-        "ended": f"{fit.status.value} and {again.status.value}",
+        "one": fit.status.value,
+        "other": again.status.value,
         "gain": again.log_likelihood - fit.log_likelihood,
         "first": _farthest(rows),
         "second": _farthest([(n, v, again[n]) for n, v in TRUTH.items()]),
@@ -391,10 +392,10 @@ direction.
 
 {fit}
 
-The fits ended with status {ended}. The log-likelihood of the second minus that of the first is {gain:.1f}. The largest
-difference from the true values is {first} in the first fit and {second} in the second. Where the fits differ by more
-than their standard errors, these standard errors are too small: they come from the curvature at the end of a fit, not
-from the whole flat direction. The time step of 5 ms is not extrapolated here, so that its bias is in the estimates.
+The first fit ended with status {one}, the second with {other}. The log-likelihood of the second minus that of the first
+is {gain:.1f}. The largest difference from the true values is {first} in the first fit and {second} in the second. Where
+the fits differ by more than their standard errors, these standard errors are too small; the cause is not known. The
+time step of 5 ms is not extrapolated here, so that its bias is in the estimates. The figure shows the first fit.
 
 ![friction](transmissions_joints.png)
 
