@@ -374,7 +374,7 @@ windows, degrees):
 
 {table(["replay of", *joints], replay_rows)}
 
-The new file loads in Pinocchio and MuJoCo, and every inertia is that of a body:
+Pinocchio and MuJoCo load the new file, and every inertia is physically possible:
 {consistent(out)}.
 """
 
