@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import chi2
+from alike import beside, cell, ratio, warned
 
 from spookid import Problem, Solution, load_problem
 
@@ -22,21 +22,24 @@ AUTHORS = {"A0": (0.349, 0.111, 0.111, 0.0267, 0.146, 0.123), "C1": (0.230, 0.16
 REGRESSION = {"A0": (0.345, 0.118, 0.1094, 0.0247), "C1": (0.183, 0.151, 0.0469, 0.0422)}
 
 
-def solved(problem: Problem, **settings: bool) -> Solution:
-    """One fit."""
-    return problem.solve(**settings)
-
-
 def legs() -> Iterator[str]:
     """Estimates of the four legs side by side, and how likely legs that are alike would differ as much."""
     # Steps are left in: legs compare with one another.
     fits = {
-        leg: solved(faster(load_problem(f"{PROBLEMS / 'go2_legs.py'}::{leg}")), step_correction=False) for leg in LEGS
+        leg: faster(load_problem(f"{PROBLEMS / 'go2_legs.py'}::{leg}")).solve(step_correction=False) for leg in LEGS
     }
-    yield from _beside(fits, list(fits["FL"].parameters))
+    yield from beside(fits)
     yield ""
-    for leg, fit in fits.items():
-        yield f"- {leg}: {fit.status.name.lower()} in {fit.iterations} iterations. {' '.join(fit.notices)}"
+    rotors = [fit["I_thigh"] for fit in fits.values()]
+    errors = sorted(100 * one.std_err / one.estimate for one in rotors)
+    yield (
+        f"The largest estimate divided by the smallest is {ratio(fits.values(), 'c_hip'):.2g} for the Coulomb friction "
+        f"of the hips, {ratio(fits.values(), 'c_thigh'):.2g} for the thighs and "
+        f"{ratio(fits.values(), 'c_calf'):.2g} for the calves. It is {ratio(fits.values(), 'I_thigh'):.2g} for the "
+        f"rotor inertias of the thighs, with standard errors of {errors[0]:.0f} to {errors[-1]:.0f} %."
+    )
+    yield "\nThe fits warn:\n"
+    yield from warned(fits)
 
 
 def faster(problem: Problem) -> Problem:
@@ -46,40 +49,54 @@ def faster(problem: Problem) -> Problem:
     return problem.with_(recordings=[whole.between(middle, float("inf"))])
 
 
-def _beside(fits: dict[str, Solution], names: list[str]) -> Iterator[str]:
-    """Estimates of fits side by side; of what has errors in all the chance of such a spread."""
-    yield "| parameter | unit | " + " | ".join(fits) + " | probability of such a difference |"
-    yield "|---|---|" + "---|" * (len(fits) + 1)
-    first = next(iter(fits.values()))
-    for name in names:
-        values, errors = np.array([[fit[name].estimate, fit[name].std_err] for fit in fits.values()]).T
-        weights = 1 / errors**2
-        spread = float(np.sum(weights * (values - np.sum(weights * values) / np.sum(weights)) ** 2))
-        cells = [f"{value:.4g} ± {error:.1g}" for value, error in zip(values, errors, strict=True)]
-        chance = f"{chi2.sf(spread, len(fits) - 1):.2g}" if np.all(np.isfinite(errors)) else ""
-        yield f"| {name} | {first[name].unit} | " + " | ".join(cells) + f" | {chance} |"
+NAMES = ("D", "E", "A", "B", "c_1", "c_2")
 
 
-def base(problem: Problem) -> list[str]:
-    """D, E, A, B and Coulomb friction of both joints, with errors."""
-    fit = solved(problem)
-    return [f"{fit[name].estimate:.4g} ± {fit[name].std_err:.1g}" for name in ("D", "E", "A", "B", "c_1", "c_2")]
+def found(fit: Solution) -> Iterator[tuple[float, float]]:
+    """D, E, A, B and Coulomb friction of both joints, each with its standard error."""
+    yield from ((fit[name].estimate, fit[name].std_err) for name in NAMES)
 
 
 def pendulum() -> Iterator[str]:
     """Two designs, by tracking and open loop, beside the authors' and a regression."""
     yield "| design, records | D [kg m] | E [kg m] | A [kg m²] | B [kg m²] | Coulomb 1 [N m] | Coulomb 2 [N m] |"
     yield "|---|---|---|---|---|---|---|"
+    summary, fits, larger = [], {}, []
     for design, authors in AUTHORS.items():
+        errors = []
         for kind in ("tracking", "open"):
-            problem = load_problem(f"{PROBLEMS / 'dfki_double_pendulum.py'}::{design}_{kind}")
-            yield f"| {design}, {kind} | " + " | ".join(base(problem)) + " |"
+            fit = load_problem(f"{PROBLEMS / 'dfki_double_pendulum.py'}::{design}_{kind}").solve()
+            fits[f"{design}, {kind}"] = fit
+            pairs = list(found(fit))
+            errors.append(np.array(pairs)[:4, 1])
+            away = [(value - other) / error for (value, error), other in zip(pairs, authors, strict=True)]
+            yield f"| {design}, {kind} | " + " | ".join(cell(*pair) for pair in pairs) + " |"
+            told = (f"{one:+.1f}" if abs(one) < float("inf") else "" for one in away)
+            yield f"| less the authors', in standard errors | {' | '.join(told)} |"
+            summary.append(_judged(design, kind, away))
+        larger.append(f"{np.median(errors[1] / errors[0]):.2g} times for {design}")
         yield f"| {design}, the authors' | " + " | ".join(f"{value:g}" for value in authors) + " |"
         yield (
             f"| {design}, a regression, tracking | "
             + " | ".join(f"{value:g}" for value in REGRESSION[design])
             + " | | |"
         )
+    yield "\n" + "\n".join(summary)
+    yield (
+        "\nStandard errors of D, E, A and B in open loop, over those with tracking control, are in the median "
+        f"{' and '.join(larger)}. The fits warn:\n"
+    )
+    yield from warned(fits)
+
+
+def _judged(design: str, kind: str, away: list[float]) -> str:
+    """A sentence of what is more than two standard errors from the authors' values."""
+    apart = [f"{name} ({one:+.1f})" for name, one in zip(NAMES, away, strict=True) if 2 < abs(one) < float("inf")]
+    held = [name for name, one in zip(NAMES, away, strict=True) if not abs(one) < float("inf")]
+    words = f"- {design}, {kind}: more than two standard errors from the authors' values are {', '.join(apart)}."
+    if not apart:
+        words = f"- {design}, {kind}: all estimates with a standard error are within two of the authors' values."
+    return words + f" {', '.join(held)}: at a bound." * bool(held)
 
 
 PAGE = """# Friction and inertia of measured joints
@@ -94,9 +111,9 @@ right legs are mirrored. The timestamps of the published log are counted samples
 the residual motion below 40 Hz that all twelve joints have in common, in proportion to their rates (`stamps` in
 `problems/data/convert.py`). They differ from the timestamps by half a millisecond rms, against 0.04 ms for synthetic
 data with true timestamps and the same references (both manual tests). The sampling times are estimated from the same
-angles as the parameters, and the standard errors do not include their uncertainty. The last column is the probability
-that identical legs differ as much as these estimates (chi-squared test, 3 degrees of freedom, standard errors of the
-fits). The centres of mass share a prior of ± 0.01 m, which makes the legs more alike.
+angles as the parameters, and the standard errors do not include their uncertainty. The last columns are the root of
+χ²/3 and the probability that identical legs differ as much as these estimates (chi-squared test, standard errors of
+the fits). The centres of mass share a prior of ± 0.01 m, which makes the legs more alike.
 
 {legs}
 
@@ -112,25 +129,13 @@ squares and are not true values.
 
 {remark_pendulum}
 """
-REMARK_LEGS = """**Legs agree** (probability above 0.01): centres of mass of the thighs (mostly from the prior),
-viscous friction, Coulomb friction of the hips, rotor inertias of hips and calves, constant torques of the hips. **Legs
-differ**: Coulomb friction of thighs and calves, by factors of 1.5 and 2.2, centres of mass of the calves, rotor
-inertias of the thighs, and constant torques of thighs and calves. The rotor inertias of the thighs are within 12 % of
-their mean, with standard errors of 3 to 11 %.
-
-**Possible causes.** In the fit of every leg the residuals are not white: an unmodelled effect lasts for several
-samples, so that standard errors are too small. Gears of one type may differ in Coulomb friction. The calves have
-further model errors: their process noise is the largest, and constant torques compensate for a part of the friction
-error. Stiction and the linkage of the knee are not in the model. The gains of the drives are taken from a program and
-were not recorded with the data. None of these causes was verified."""
-REMARK_PENDULUM = """The fit estimates D, E, A and B directly, without priors. With tracking control, the estimates from
-the recording A.0 are within 1.2 standard errors of the authors' values; these errors are half of D and A and more of
-Coulomb friction. From C.1, the estimates of D, A and the Coulomb friction of joint 1 are within one standard error of
-the authors' values. E, B and the Coulomb friction of joint 2 are 8 %, 11 % and 20 % below them, by 3.9, 5.6 and 2.9
-standard errors. A regression on the same recording gives values 6 to 21 % below those of the authors. In open loop the
-pendulum moves little compared with its friction: standard errors are several times larger, and the estimates are within
-about two of them of the authors' values. In A.0 in open loop, the estimate of the Coulomb friction of joint 1 is zero:
-this recording does not identify it beside a constant torque."""
+REMARK_LEGS = """**Possible causes.** An unmodelled effect makes the standard errors too small. Gears of one type may
+differ in Coulomb friction. Constant torques compensate for a part of the friction error. Stiction and the linkage of
+the knee are not in the model. The gains of the drives are taken from a program and were not recorded with the data.
+None of these causes was verified."""
+REMARK_PENDULUM = """The fit estimates D, E, A and B directly, without priors. The regression is least squares on
+derivatives after a filter of 10 Hz, on the same recording with tracking control. A parameter at its bound is not
+identified beside the others, such as Coulomb friction beside a constant torque."""
 
 
 def main() -> None:

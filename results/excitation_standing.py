@@ -1,12 +1,10 @@
 """A designed motion of a quadruped that stands on its feet, within the cones of its contacts, beside random ones.
 
-`python results/excitation_standing.py` writes its page and figure; it needs the package example-robot-data, whose
-robots lie in the folder `SPOOKID_ROBOTS`, and pin. Four minutes of one core; `--twins 8` fits as many twins, half a
-minute each.
+`python results/excitation_standing.py` writes its page and figure; it needs pin and the package example-robot-data.
+Four minutes of one core; `--twins 8` fits as many twins, half a minute each.
 """
 
 import argparse
-import os
 import sys
 import time
 from pathlib import Path
@@ -14,6 +12,7 @@ from pathlib import Path
 import casadi as ca
 import numpy as np
 from excitation import promised, twins
+from robot_files import folder
 
 from spookid import (
     Accelerometer,
@@ -58,7 +57,7 @@ results/excitation_standing.py` writes this page.
 
 def urdf() -> Path:
     """The robot's file."""
-    return Path(os.environ["SPOOKID_ROBOTS"]) / "b1_description" / "urdf" / "b1.urdf"
+    return folder() / "b1_description" / "urdf" / "b1.urdf"
 
 
 def quadruped() -> Problem:

@@ -4,6 +4,7 @@ Needs `SPOOKID_DATA`. Beside the fit stands a regression on filtered derivatives
 values were found. Two minutes.
 """
 
+import textwrap
 import time
 from pathlib import Path
 
@@ -32,15 +33,15 @@ prior. The command `python results/franka.py` writes this page.
 """
 WHY = """## Which joints differ, and why
 
-The tables mark estimates that differ from the published values by more than two standard errors. The estimator is not
-the only cause: the regression on this page uses the method of the publication, and most of its values differ from the
-published ones in the same direction. The torque residuals are as large as these differences, so that the estimates
-depend on the friction law. Four effects are nearly equivalent: a constant torque, gravity on a link that rotates little
-(joint 4 by 1.5 rad, always bent), friction with one sign for seconds, and the speed over which dry friction changes its
-sign. This width is estimated (last table); for the published values it is zero. A wide sign change takes a part of the
-viscous friction over into Coulomb friction, as at joint 7. A probable cause of all is that the torque sensors on the
-link side also measure a part of the friction of motors and gears, which such a law does not describe. The inertias of
-the motors do not affect torques on the link side and are not in the model.
+The tables mark {marked} of {all} estimates that differ from the published values by more than two standard errors. The
+regression on this page uses the method of the publication, and for {same} of the {marked} it differs from the
+published value in the same direction. Then the estimator is not the only cause. The torque residuals are as large as
+these differences, so that the estimates depend on the friction law. Four effects are nearly equivalent: a constant
+torque, gravity on a link that rotates little (joint 4 by 1.5 rad, always bent), friction with one sign for seconds,
+and the speed over which dry friction changes its sign. This width is estimated (last table); for the published values
+it is zero. A wide sign change takes a part of the viscous friction over into Coulomb friction. A probable cause of all
+is that the torque sensors on the link side also measure a part of the friction of motors and gears, which such a law
+does not describe. The inertias of the motors do not affect torques on the link side and are not in the model.
 """
 
 
@@ -68,7 +69,7 @@ def main() -> None:
             "Hz; measured and predicted torques are filtered in the same way.\n"
         ),
         "\n".join(torques) + "\n",
-        WHY,
+        WHY.format(**_counted(solution, by_regression)),
         _widths(solution),
         _warned(solution),
     ]
@@ -85,8 +86,25 @@ def _widths(solution: Solution) -> str:
 
 
 def _warned(solution: Solution) -> str:
-    said = [one for one in solution.findings if one.code == "residuals.autocorrelated"]
-    return "\n".join(f"The fit warns: {one.text}\n" for one in said)
+    """First words of each warning, without lists of samples and parameters."""
+    told = (one for one in solution.findings if one.severity == "warning")
+    lines = (f"- `{one.code}`: {textwrap.shorten(one.effect, 180, placeholder=' …')}" for one in told)
+    return "\n".join(["The fit warns:\n", *lines]) + "\n"
+
+
+def _counted(solution: Solution, by_regression: dict[str, float]) -> dict[str, int]:
+    """Number of estimates, of those that differ from the published ones, and of those where the regression agrees."""
+    names = [
+        (f"{name}{i}", value) for name, values in PUBLISHED.items() for i, value in zip(JOINTS, values, strict=True)
+    ]
+    marked = [(name, value) for name, value in names if abs(_away(solution, name, value)) > APART]
+    same = [name for name, value in marked if (by_regression[name] - value) * _away(solution, name, value) > 0]
+    return {"all": len(names), "marked": len(marked), "same": len(same)}
+
+
+def _away(solution: Solution, name: str, published: float) -> float:
+    """From the published value, in standard errors."""
+    return (solution[name].estimate - published) / solution[name].std_err
 
 
 def _compared(name: str, solution: Solution, by_regression: dict[str, float]) -> str:
@@ -98,7 +116,7 @@ def _compared(name: str, solution: Solution, by_regression: dict[str, float]) ->
     for i, published in zip(JOINTS, PUBLISHED[name], strict=True):
         other = by_regression[f"{name}{i}"]
         found = solution[f"{name}{i}"]
-        away = (found.estimate - published) / found.std_err
+        away = _away(solution, f"{name}{i}", published)
         told = f"{away:+.1f} standard errors" if abs(away) > APART else ""
         lines.append(f"| {i} | {published:.4f} | {other:.4f} | {uncertain(found.estimate, found.std_err)} | {told} |")
     return "\n".join(lines) + "\n"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal
 
 import casadi as ca
 import numpy as np
+from robot_files import folder
 
 from spookid import LogCholesky, robots
 from spookid.mechanics import rotations
@@ -74,19 +73,6 @@ MOTIONS = {
         feet=tuple((f"{leg}_calf", (0.0, 0.0, -0.3)) for leg in ("FR", "FL", "RR", "RL")),
     ),
 }
-
-
-def folder() -> Path:
-    """Of the robots of example-robot-data: ``SPOOKID_ROBOTS``, or where Pinocchio is installed."""
-    if given := os.environ.get("SPOOKID_ROBOTS"):
-        found = Path(given)
-    else:
-        import pinocchio as pin
-
-        found = Path(pin.__file__).parents[4] / "share" / "example-robot-data" / "robots"
-    if not found.is_dir():
-        raise SystemExit(f"there is no folder {found}; install example-robot-data, or name it by SPOOKID_ROBOTS")
-    return found
 
 
 @dataclass(frozen=True, eq=False)

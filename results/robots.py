@@ -18,6 +18,7 @@ import casadi as ca
 import mujoco
 import numpy as np
 import pinocchio as pin
+from robot_files import folder
 
 from spookid import JointPosition, LogCholesky, Parameter, Problem, Recording, load, load_problem, robots
 from spookid.cli.main import main as spookid
@@ -29,7 +30,6 @@ from spookid.studies.payload_notices import ArmKnowledge
 from spookid.tables.table import uncertain
 
 HERE = Path(__file__).parent
-ROBOTS = Path(pin.__file__).parents[4] / "share" / "example-robot-data" / "robots"
 TWINS = {
     "panda_description/urdf/panda.urdf": ["panda_finger_joint1"],
     "ur_description/urdf/ur5_robot.urdf": [],
@@ -122,7 +122,7 @@ def difference(path: Path) -> tuple[float, int]:
 def same_mechanics() -> str:
     """All robots of the package."""
     found, refused = {}, {}
-    for path in sorted(ROBOTS.rglob("*.urdf")):
+    for path in sorted(folder().rglob("*.urdf")):
         try:
             found[path] = difference(path)
         except ProblemError as error:
@@ -133,8 +133,8 @@ def same_mechanics() -> str:
 
 spookid reads {len(found)} of the {len(found) + len(refused)} URDF files of the package example-robot-data without
 changes, with up to {max(n for _, n in found.values())} coordinates. Inverse dynamics at random states differ from
-Pinocchio's by at most {found[largest][0]:.1e} of the largest torque (`{largest.name}`). spookid refuses the other ten
-files:
+Pinocchio's by at most {found[largest][0]:.1e} of the largest torque (`{largest.name}`). spookid refuses the other
+{len(refused)} files:
 
 {table(["file", "reason"], rows)}
 """
@@ -147,7 +147,7 @@ def twins(place: Path) -> str:
     """In, twin, fit, out, in again."""
     rows = []
     for name, held in TWINS.items():
-        path = ROBOTS / name
+        path = folder() / name
         still = dict.fromkeys(held, 0.0)
         truth = changed(robots.read(path, held=still))
         log, seen = place / f"{path.stem}.csv", trajectory(truth, 1)
@@ -374,7 +374,7 @@ windows, degrees):
 
 {table(["replay of", *joints], replay_rows)}
 
-The new file loads in Pinocchio and MuJoCo, and every inertia is that of a body:
+Pinocchio and MuJoCo load the new file, and every inertia is physically possible:
 {consistent(out)}.
 """
 

@@ -25,7 +25,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "results")]
+from robot_files import found  # noqa: E402
+
 from tests.benchmarks.machine import floor, machine  # noqa: E402
 
 SOURCES = ("spookid", "problems", "results/*.py", "tests/benchmarks")
@@ -43,6 +45,8 @@ class Page:
     minutes: float
     """On an idle machine."""
     packages: tuple[str, ...] = ()
+    robots: bool = False
+    """True if it needs the robots of the package example-robot-data."""
     data: bool = False
     """True if it needs the measured data in the folder ``SPOOKID_DATA``."""
 
@@ -51,6 +55,8 @@ class Page:
         absent = [name for name in self.packages if importlib.util.find_spec(name) is None]
         if absent:
             return f"needs the packages {', '.join(absent)}"
+        if self.robots and found() is None:
+            return "needs the package example-robot-data, or its robots in the folder SPOOKID_ROBOTS"
         return "needs SPOOKID_DATA" if self.data and not os.environ.get("SPOOKID_DATA") else ""
 
     def current(self, commit: str) -> bool:
@@ -74,12 +80,12 @@ PAGES = (
     Page(("servo_twins.md",), "results/servo_twins.py", 15, ("mujoco",)),
     Page(("hostile.md",), "-m tests.hostile 20 --markdown results/hostile.md", 5),
     Page(("transmissions.md",), "results/transmissions.py", 5),
-    Page(("excitation_standing.md",), "results/excitation_standing.py", 8, ("example_robot_data", "pinocchio")),
+    Page(("excitation_standing.md",), "results/excitation_standing.py", 8, ("pinocchio",), robots=True),
     Page(("contacts.md",), "results/contacts.py", 10, data=True),
     Page(("excitation.md",), "results/excitation.py", 10, data=True),
     Page(("factor_graphs.md",), "results/factor_graphs.py", 10, ("gtsam",)),
     Page(("impacts.md",), "results/impacts.py", 10),
-    Page(("robots.md",), "results/robots.py", 10, ("example_robot_data", "pinocchio", "mujoco"), data=True),
+    Page(("robots.md",), "results/robots.py", 10, ("pinocchio", "mujoco"), robots=True, data=True),
     Page(("peers.md",), "tests/benchmarks/peers --markdown results/peers.md", 10, ("jax", "mujoco")),
     Page(("peers_arm.md",), "tests/benchmarks/peers/arm.py --markdown results/peers_arm.md", 2, ("gtsam",), data=True),
     Page(("tosses.md",), "results/tosses.py", 5, data=True),
@@ -87,9 +93,9 @@ PAGES = (
     Page(("benchmarks.md",), "tests/benchmarks --largest 1000000 --markdown results/benchmarks.md", 15),
     Page(("figure_4.md", "figure_6.md", "figure_7.md", "time.md"), "results/sensitivity.py", 30, data=True),
     Page(("truth.md",), "results/truth.py", 30, data=True),
-    Page(("riccati.md",), "results/riccati.py", 30, ("example_robot_data",)),
+    Page(("riccati.md",), "results/riccati.py", 30, robots=True),
     Page(("friction.md",), "results/friction.py --kept results/friction.jsonl", 60, data=True),
-    Page(("bayesian.md",), "results/bayesian.py --parts parts.jsonl", 90, ("example_robot_data", "pinocchio")),
+    Page(("bayesian.md",), "results/bayesian.py --parts parts.jsonl", 90, ("pinocchio",), robots=True),
     Page(("robustness.md",), "results/robustness.py", 240, data=True),
 )
 QUICK = 2.0

@@ -157,7 +157,7 @@ def twin(problem: Problem) -> Figure:
 
 def clock(sweep: Sweep) -> str:
     """Markdown: section 4.8."""
-    lines = ["| stepper | status | iterations | whole solve [s] | of variational |", "|---|---|---|---|---|"]
+    lines = ["| stepper | status | iterations | whole solve [s] | relative to variational |", "|---|---|---|---|---|"]
     fastest = next(p.seconds for p in sweep.points if p.values["stepper"] == "variational")
     for p in sweep.points:
         lines.append(

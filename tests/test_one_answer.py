@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -113,3 +114,13 @@ def test_commands_take_an_estimator(capsys: pytest.CaptureFixture[str]) -> None:
     file = str(PROBLEMS / "pendulum.py")
     assert main(["audit", file, "--estimator", "noise"]) in (0, 3)
     assert "Estimator: estimated" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "sensors", "estimator"), [("slider_crank.py", 1, "hard"), ("pendulum.py", 2, "noise")]
+)
+def test_times_of_stages_are_no_longer_together_than_the_solve(name: str, sensors: int, estimator: str) -> None:
+    problem = load_problem(PROBLEMS / name)
+    began = time.perf_counter()
+    solution = problem.with_(observations=problem.observations[:sensors]).solve(estimator=estimator)
+    assert solution.times.total <= time.perf_counter() - began

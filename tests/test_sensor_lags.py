@@ -1,5 +1,7 @@
 """Sensors that report through a first-order filter: against SciPy's exact response, and lags that fits recover."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -19,9 +21,12 @@ from spookid import (
     Problem,
     ProblemError,
     Recording,
+    Servo,
     gravity,
+    load,
 )
 from spookid.__main__ import main
+from tests.test_watched_states import driven
 
 RATE, SPAN = 200, 5.0
 T = np.arange(0, SPAN, 1 / RATE)
@@ -105,6 +110,27 @@ def test_a_lag_below_a_step_is_found():
     assert abs(solution["lag"].estimate - 1e-3) < 4 * solution["lag"].std_err < 4e-4
 
 
+def with_integral():
+    """Arm under a servo with an integral, and its log."""
+    log, axes, body = driven(3, end=3.0), dict(x=(0, 1, 0), y=(0, 0, -1)), Body("arm", mass=M, inertia=(1e-9,) * 3)
+    joint = Hinge("joint", GROUND.frame(**axes), body.frame(at=(0, 0, L), **axes), armature=0.002, viscous=0.07)
+    servo = Servo(joint, "goal", kp=Parameter("kp", 1.5, lower=0), ki=5.0, kd=0.0)
+    return Problem("arm", Model([body], [joint], [servo], gravity=gravity(9.81)), [log], [HingeAngle(joint, "q")])
+
+
+@pytest.mark.parametrize("with_states", [lambda: arm([log(0)], "w", "prompt"), with_integral])
+def test_noise_of_states_that_have_none_is_not_listed(tmp_path, with_states):
+    solution = with_states().solve(estimator="noise")
+    solution.save(tmp_path / "result")
+    for shown in (solution, load(tmp_path / "result")):
+        words = shown.summary(verbose=True)
+        assert "process noise of joint" in words
+        assert not re.search("filter|integral|given", words)
+    (name,) = {one.names[0] for one in solution.noise if one.internal}
+    units = {one.kind: one.unit for one in solution.noise if one.internal}
+    assert units == {"disturbance": "rad/s" if name == "w filter" else "rad", "sensor": "rad"}
+
+
 def test_an_angle_that_turns_over_is_filtered_the_short_way_round():
     lag, t = 0.05, np.arange(0, 3, 0.01)
     rotor = Body("rotor", mass=1, inertia=(1e-3, 1e-3, 1e-3))
@@ -162,7 +188,10 @@ problem = Problem("one", model, [Recording.from_npz({str(tmp_path / "log.npz")!r
 """
     )
     assert main(["check", str(tmp_path / "one.py")]) == 0
-    assert "not identifiable" not in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "w filter (Wheel" in out
+    assert "w filter: " not in out
+    assert "not identifiable" not in out
     limits = ["--rate-limit", "joint=3", "--effort-limit", "joint=1", "--position-limit", "joint=-1:1"]
     design = ["excite", str(tmp_path / "one.py"), "--duration", "2", *limits, "--out", str(tmp_path / "plan.csv")]
     assert main(design) == 2

@@ -19,6 +19,7 @@ from spookid.data.sampling import finite_samples
 from spookid.data.sensors import TorqueMotor
 from spookid.kernels.arrays import Array
 from spookid.kernels.precision import ROUNDING
+from spookid.mechanics.hidden import anchored
 from spookid.mechanics.joint_coordinates import disturbance_names, disturbance_units
 from spookid.parameter import Parameter, is_constant, number, substitute
 from spookid.results.result import Noise
@@ -165,18 +166,20 @@ def sizes(problem: Problem, settings: Settings, constants: Sequence[Constant]) -
     model, hard = problem.model, problem.is_hard
     measured = {motor.label: motor.signal for motor in model.motors if motor.measured}
     declared = {freedom.label: freedom.joint.disturbance for freedom in model.freedoms}
-    names, units = disturbance_names(model), disturbance_units(model)
-    for unit in dict.fromkeys(units):
-        free = [i for i, u in enumerate(units) if u == unit and names[i] not in measured]
+    names, units, states = disturbance_names(model), disturbance_units(model), anchored(model.hidden)
+    kinds = [*(freedom.coordinate.effort for freedom in model.freedoms), *units[len(model.freedoms) :]]
+    for unit in dict.fromkeys(kinds):  # walks begin with the noise of joints: from far less a search ends at none
+        free = [i for i, kind in enumerate(kinds) if kind == unit and names[i] not in measured]
         shared = [i for i in free if declared.get(names[i]) is None]
         if shared:
             where, none = tuple(place(settings.disturbance[i]) for i in shared), 0.0 if hard else None
             labels = tuple(names[i] for i in shared)
-            own = tuple(dict.fromkeys(labels))
-            found.append(NoiseSize("disturbance", own, unit, where, none, labels=labels))
+            own, own_units = tuple(dict.fromkeys(labels)), tuple(dict.fromkeys((names[i], units[i]) for i in shared))
+            found.append(NoiseSize("disturbance", own, unit, where, none, labels=labels, units=own_units))
         for i in (i for i in free if i not in shared):
             where = (place(settings.disturbance[i]),)
-            found.append(NoiseSize("disturbance", (names[i],), unit, where, given=0.0 if hard else declared[names[i]]))
+            given, internal = 0.0 if hard else declared[names[i]], names[i] in states and declared[names[i]] == 0
+            found.append(NoiseSize("disturbance", (names[i],), units[i], where, given, internal=internal))
     for signal, symbol in settings.torques.items():
         motor = next(m for m in model.motors if m.signal == signal)
         unit, given = motor.joint.coordinates[motor.coordinate].effort, None
@@ -189,12 +192,12 @@ def sizes(problem: Problem, settings: Settings, constants: Sequence[Constant]) -
     ):
         slides = [i for i, contact in enumerate(model.holding.contacts) if contact.creeps == slip]
         where = tuple(place(settings.slips[i]) for i in slides)
-        labels = tuple(slip_name(model.holding.contacts[i]) for i in slides)
-        found.append(NoiseSize("disturbance", labels, "m/s", where, 0.0 if hard else slip, SLIP_FLOOR))
+        labels, given = tuple(slip_name(model.holding.contacts[i]) for i in slides), 0.0 if hard else slip
+        found.append(NoiseSize("disturbance", labels, "m/s", where, given, SLIP_FLOOR, internal=given == 0))
     for i, sensor in enumerate(problem.channels):
         floor = 0.0 if sensor.sigma else resolution(sensor, [r.signal(sensor.signal) for r in problem.recordings])
-        where = (place(settings.sensors[i]),)
-        found.append(NoiseSize("sensor", (sensor.signal,), sensor.unit, where, sensor.sigma, floor / np.sqrt(12)))
+        where, floor, name = (place(settings.sensors[i]),), floor / np.sqrt(12), sensor.signal
+        found.append(NoiseSize("sensor", (name,), sensor.unit, where, sensor.sigma, floor, internal=name in states))
     return tuple(found)
 
 

@@ -12,7 +12,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.parameters import ParameterSet, check_delays, check_finite, check_scales
-from spookid.data.channels import Sensor
+from spookid.data.channels import Channel, Sensor
 from spookid.data.inputs import samples_of
 from spookid.data.interpolation import longest_step
 from spookid.data.recording import Recording, RecordingFiles
@@ -82,6 +82,11 @@ def _anchored(problem: Problem) -> Iterator[tuple[str, Any]]:
             signals[name][[0, -1] if both else [0]] = 0.0
         recordings.append(recording.with_signals(**signals))
     yield "recordings", tuple(recordings)
+
+
+def measured_channels(problem: Problem) -> list[Channel]:
+    """Channels without those of the zeros at which additional states begin."""
+    return [one for one in problem.channels if one.signal not in anchored(problem.model.hidden)]
 
 
 def split(problem: Problem, options: Mapping[str, Any]) -> tuple[Problem, dict[str, Any]]:

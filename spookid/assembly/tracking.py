@@ -234,12 +234,7 @@ class Tracking:
     """
 
     def __init__(
-        self,
-        model: Model,
-        channels: Sequence[Channel],
-        values: Values,
-        tied: bool = True,
-        weights: Array | None = None,
+        self, model: Model, channels: Sequence[Channel], values: Values, tied: bool = True, weights: Array | None = None
     ) -> None:
         joints = JointCoordinates(model)
         self.space: Manifold = joints.manifold

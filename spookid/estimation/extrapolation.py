@@ -57,7 +57,7 @@ def corrected(work: Work, first: Fit) -> Solution:
         return last.told().with_findings(lambda: [missed(problem.step)])
     answer = extrapolated(coarse, fine)
     all_three = answer.changed(times=answer.times + coarse.result.times, clocks=(fine.clock, coarse.clock))
-    return all_three.changed(**joined(found, all_three))
+    return all_three.changed(**{**joined(found, all_three), "times": all_three.times})  # which include the first fit
 
 
 def _both(work: Work, first: Fit) -> tuple[Fit, Fit]:
@@ -73,7 +73,7 @@ def _both(work: Work, first: Fit) -> tuple[Fit, Fit]:
             return fine, fine
         with last.stage(COARSER):
             start = Start(first.told(), noise=beside.noise, sharpness=sharp, held=pinned(fine))
-            return fine, last.run(problem, start)
+            return fine, last.run(problem, start, first)
     begun = work.finer or first.result
     with beside.stage(FINER):
         fine = beside.run(beside.problem, Start(begun, hold=work.hold))
@@ -89,7 +89,7 @@ def _both(work: Work, first: Fit) -> tuple[Fit, Fit]:
     estimates = fine.result.parameters if pins else first.result.parameters
     near = first.result.changed(noise=regained(fine, fine.result.noise, first.result.values), parameters=estimates)
     with last.stage(COARSER):
-        return fine, last.polished(last.run(problem, Start(near, hold=True, held=pins)), pins)
+        return fine, last.polished(last.run(problem, Start(near, hold=True, held=pins), first), pins)
 
 
 def _is_scale(first: Fit, fine: Fit) -> bool:

@@ -273,8 +273,8 @@ def least(size: NoiseSize) -> float:
 
 
 def _apart(search: Search, probes: int = 16) -> tuple[NoiseSize, ...]:
-    """The sizes with those told apart that the likelihood prefers apart, by Akaike's criterion and a gain of half
-    gᵀF⁻¹g for the slopes g and the information F of single sizes."""
+    """The sizes with those told apart that have other units or that the likelihood prefers apart, by Akaike's criterion
+    and a gain of half gᵀF⁻¹g for the slopes g and the information F of single sizes."""
     which, best = [], search.best
     several = [
         name for size in search.sizes if size.kind == "disturbance" and len(size.names) > 1 for name in size.names
@@ -286,7 +286,7 @@ def _apart(search: Search, probes: int = 16) -> tuple[NoiseSize, ...]:
             g = np.array([best.marginal.slopes.get(name, 0.0) for name in size.names])
             F = np.array([[fisher.get((a, b), 0.0) for b in size.names] for a in size.names])
             gain = float(g @ np.linalg.pinv((F + F.T) / 2, rcond=1e-6) @ g) / 2
-        which.append(gain > len(size.names) - 1)
+        which.append(gain > len(size.names) - 1 or len({unit for _, unit in size.units}) > 1)
     return told_apart(search.sizes, which)
 
 
@@ -334,6 +334,7 @@ def _noise(assembly: Assembly, search: Search) -> tuple[Noise, ...]:
                 float(size.floor * math.sqrt(12)),
                 size.given is not None,
                 -slope / math.sqrt(2 * freedom) if told else 0.0,  # the variance of squares is 2 of each at the most
+                internal=size.internal,
             )
         )
     return tuple(found)

@@ -22,6 +22,7 @@ import casadi as ca
 import numpy as np
 
 from spookid.assembly.correlated import interval, is_correlated
+from spookid.assembly.declared import measured_channels
 from spookid.assembly.problem import Problem
 from spookid.data.channels import Channel, Sensor, order
 from spookid.data.sampling import finite_samples
@@ -31,7 +32,6 @@ from spookid.estimation.fitting import Start
 from spookid.estimation.suspects import trial, varied
 from spookid.estimation.work import Work
 from spookid.kernels.scipy_parts import special
-from spookid.mechanics.hidden import anchored
 from spookid.parameter import Parameter, is_constant
 from spookid.records import dataclass
 from spookid.results.findings import Finding
@@ -147,8 +147,7 @@ def _trials(problem: Problem) -> Iterator[_Trial]:
     """One for each delay and offset that is a number. Priors as wide as the motion is slow and large keep in place what
     no data tell, such as the delay of all sensors together where nothing drives the mechanism."""
     late = 1 / (2 * math.pi * problem.cutoff)
-    given = anchored(problem.model.hidden)
-    for i, channel in ((i, channel) for i, channel in enumerate(problem.channels) if channel.signal not in given):
+    for i, channel in enumerate(measured_channels(problem)):
         if is_constant(channel.delay):
             yield _Trial(channel, "delay", Parameter(f"delay_{i}_", 0.0, prior=(0.0, late)))
         spread = max(float(np.std(finite_samples(r, channel.signal)[1])) for r in problem.sample)

@@ -14,17 +14,7 @@ from pathlib import Path
 
 from spookid.errors import ProblemError
 
-UNITS = (
-    "program",
-    "interpreter",
-    "native",
-    "condense",
-    "dense",
-    "chain",
-    "newton",
-    "window",
-    "processor",
-)
+UNITS = ("program", "interpreter", "native", "condense", "dense", "chain", "newton", "window", "processor")
 """C files that are compiled one by one, and linked to one library."""
 _AVX2 = ("-mavx2", "-mfma")
 LEVELS = {"baseline": (), "avx2": _AVX2, "avx512": (*_AVX2, *(f"-mavx512{part}" for part in ("f", "vl", "dq", "bw")))}

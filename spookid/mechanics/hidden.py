@@ -43,6 +43,8 @@ class Hidden:
     """True if the joint is at zero at the beginning of a recording."""
     ends_at_zero: bool = False
     """True if it is at zero at the end, too."""
+    unit: str = ""
+    """Unit of the derivative of a rate that is a state, times the inertia; empty: that of an effort."""
 
     @property
     def name(self) -> str:
@@ -90,9 +92,10 @@ class Lagging(Hidden):
     @classmethod
     def behind(cls, name: str, joint: Joint, coordinate: int, of_rate: bool, lag: ca.SX) -> Self:
         """State of a sensor of a coordinate of a joint, or of its rate."""
-        x, wraps = Placeholder(f"{name} of"), not of_rate and joint.coordinates[coordinate].period is not None
-        followed = [(x, joint, coordinate, of_rate)]
-        return cls.of_rate(Placeholder(name), name, 0.0, [_Difference(x, wraps)], followed, inertia=lag, lag=lag)
+        x, of = Placeholder(f"{name} of"), joint.coordinates[coordinate]
+        wraps, unit = not of_rate and of.period is not None, f"{of.unit}/s" if of_rate else of.unit
+        loads, followed = [_Difference(x, wraps)], [(x, joint, coordinate, of_rate)]
+        return cls.of_rate(Placeholder(name), name, 0.0, loads, followed, inertia=lag, lag=lag, unit=unit)
 
     @property
     def followed(self) -> tuple[Joint, int, bool]:
@@ -117,8 +120,8 @@ class RandomWalk(Placeholder):
     >>> warm = Hinge("warm", GROUND.frame(), arm.frame(), viscous=0.1 * (1 + heat), coulomb=0.2 * (1 + heat))
 
     It is for friction that changes as gears warm up, without a measured temperature. The coefficients are then means
-    over the recording. Its intensity is the process noise of the coordinate of its name, whose rate it is. Every joint
-    with the same walk drifts in the same way.
+    over the recording, and those of a smoother over its first recording. Its intensity is the process noise of the
+    coordinate of its name, whose rate it is. Every joint with the same walk drifts in the same way.
 
     Args:
         name: for results; of a coordinate of the model.
@@ -135,7 +138,7 @@ class RandomWalk(Placeholder):
         if intensity is not None and not (is_number(intensity) and intensity > 0):
             raise ProblemError(f"{what} {name!r}: intensity is {shown(intensity)}; give a positive number, or None")
         super().__init__(name)
-        self.hidden = Hidden.of_rate(self, name, intensity, ends_at_zero=True)
+        self.hidden = Hidden.of_rate(self, name, intensity, ends_at_zero=True, unit="1/s")
 
 
 class Signal(Placeholder):

@@ -219,9 +219,10 @@ def disturbance_names(model: Model) -> tuple[str, ...]:
 
 
 def disturbance_units(model: Model) -> tuple[str, ...]:
-    """Unit of the force or torque whose impulse is process noise."""
+    """Unit of the force or torque whose impulse is process noise, or of the derivative of an additional state."""
+    own = {one.name: one.unit for one in model.hidden}
     free = (unit for body in model.bodies if body.free for unit in ("N", "N m") for _ in range(3))
-    return (*(freedom.coordinate.effort for freedom in model.freedoms), *free)
+    return (*(own.get(one.joint.name) or one.coordinate.effort for one in model.freedoms), *free)
 
 
 _Pose = tuple[ca.SX, ca.SX]  # origin (3,) and unit quaternion (4,)

@@ -223,7 +223,8 @@ class Servo(Load):
     def _integrator(self) -> Hidden:
         z, q, s = (Placeholder(f"{self.label} {name}") for name in ("integral", "position", "rate"))
         others = (q, self.joint, self.coordinate, False), (s, self.joint, self.coordinate, True)
-        return Hidden.of_rate(z, f"{self.label} integral", 0.0, [_Integrand(self, z, q, s)], others)
+        unit = self.joint.coordinates[self.coordinate].unit + ("/s" if self.mode == "velocity" else "")
+        return Hidden.of_rate(z, f"{self.label} integral", 0.0, [_Integrand(self, z, q, s)], others, unit=unit)
 
     def integrand(self, z: ca.SX, q: ca.SX, s: ca.SX, inputs: ca.SX) -> ca.SX:
         """Derivative ż of the integral z: the control error while on; at a limit, only what leads back."""

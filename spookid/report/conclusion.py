@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from spookid.assembly.declared import measured_channels
 from spookid.assembly.problem import Problem
 from spookid.parameter import parameters_in
 from spookid.results.result import Cost, Derived, Solution
@@ -84,7 +85,7 @@ def noise(solution: Solution) -> Table:
 
 def residuals(solution: Solution) -> Table:
     """Table of residuals for each signal, and for each measured effort that drives the motion."""
-    motions = solution.trajectories
+    motions, internal = solution.trajectories, {name for one in solution.noise if one.internal for name in one.names}
     rows = []
     for i, (signal, unit) in enumerate(zip(motions[0].signals, motions[0].units, strict=True)):
         count = f"{sum(int(t.samples[:, i].sum()) for t in motions):,}"
@@ -100,9 +101,9 @@ def residuals(solution: Solution) -> Table:
     units = [*motions[0].units, *(one.unit for one in motions[0].efforts or ())]
     several = f"worst of {len(motions)} recordings" if len(motions) > 1 else ""
     head = ("signal", "rms", "largest", "samples", several)
-    return Table(
-        head, [(*row[:-1], _worst(row[-1], unit)) for row, unit in zip(rows, units, strict=True)], left=range(5)
-    )
+    every = zip(rows, units, strict=True)
+    shown = [(*row[:-1], _worst(row[-1], unit)) for row, unit in every if row[0] not in internal]
+    return Table(head, shown, left=range(5))
 
 
 def _sizes(rms: float, largest: float, unit: str) -> tuple[str, str]:
@@ -256,7 +257,7 @@ def sizes(problem: Problem) -> str:
 def parts(problem: Problem) -> Table:
     """Table of each kind of part with number and names."""
     model, estimated = problem.model, problem.estimates_noise
-    given = ((c, quantity(1.0 if c.sigma is None else c.sigma, c.unit, 4)) for c in problem.channels)
+    given = ((c, quantity(1.0 if c.sigma is None else c.sigma, c.unit, 4)) for c in measured_channels(problem))
     sigmas = [(c, "estimated" if c.sigma is None and estimated else sigma) for c, sigma in given]
     names = {
         "Bodies": [body.name + (" (free)" if body.free else "") for body in model.bodies],
@@ -327,8 +328,8 @@ def _motion(problem: Problem) -> str:
 
 
 def _sensors(problem: Problem) -> str:
-    sizes = [f"{c.signal} {deviation(c.sigma, c.unit)}" for c in problem.channels if c.sigma is not None]
-    others = ", ".join(c.signal for c in problem.channels if c.sigma is None)
+    sizes = [f"{c.signal} {deviation(c.sigma, c.unit)}" for c in measured_channels(problem) if c.sigma is not None]
+    others = ", ".join(c.signal for c in measured_channels(problem) if c.sigma is None)
     if others:
         one = "one unit" if problem.is_weighted else "estimated"
         sizes.append(f"{others} {one}")

@@ -17,15 +17,7 @@ from spookid.assembly.outlining import MOST_RECORDINGS
 from spookid.errors import ProblemError
 from spookid.files import unreadable
 from spookid.registry import markers
-from spookid.report import (
-    conclusion,
-    export,
-    interactive,
-    motion,
-    pictures,
-    study_page,
-    summary,
-)
+from spookid.report import conclusion, export, interactive, motion, pictures, study_page, summary
 from spookid.report.study_page import facts, shown
 from spookid.results import folders
 from spookid.results.folders import Tree

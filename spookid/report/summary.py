@@ -13,14 +13,7 @@ from spookid.kernels.arrays import Array
 from spookid.report.conclusion import Section, details
 from spookid.results.findings import Finding
 from spookid.results.result import Derived, Solution
-from spookid.results.wording import (
-    noise_words,
-    remark,
-    reported,
-    some_of,
-    tension_words,
-    verdict,
-)
+from spookid.results.wording import noise_words, remark, reported, some_of, tension_words, verdict
 from spookid.solvers.status import Status
 from spookid.statistics.sensitivities import CORRELATED, IMPULSES, Sensitivities, left_open, settled_parameters
 from spookid.statistics.weak_directions import UNSEEN, WeakDirection
@@ -276,10 +269,7 @@ def weak_sentences(known: Sensitivities) -> list[str]:
     """Sentence on each direction that the data do not determine, with advice."""
     sentences = [f"{weak_words(one)}. {one.advice}".rstrip() for one in left_open(known)]
     names = settled_parameters(known)
-    return [
-        *sentences,
-        *([f"Priors determine {', '.join(names)}, which data identify only weakly."] if names else []),
-    ]
+    return [*sentences, *([f"Priors determine {', '.join(names)}, which data identify only weakly."] if names else [])]
 
 
 # --- noise and facts ---

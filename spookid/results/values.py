@@ -54,8 +54,7 @@ class Noise(Listed):
     """Hinges and free bodies with this process noise, or the signal of the sensor."""
     std: float
     """Standard deviation: of process noise the random force or torque, in root mean square over a step; of a sensor
-    that of a sample, in its signal's unit; if its noise is correlated, the part that the sample before does not
-    predict."""
+    that of a sample, or, if its noise is correlated, the part that the sample before does not predict."""
     unit: str
     density: float
     """Spectral density of process noise per √Hz, independent of the step; NaN for a sensor."""
@@ -65,14 +64,15 @@ class Noise(Listed):
     """Least step between the values of a sensor, 0 if they come in no steps."""
     given: bool = False
     score: float = 0.0
-    """For given noise: slope of the log-likelihood in its logarithm in standard errors, positive if the data show more
-    noise; else 0."""
+    """Slope of the log-likelihood in the logarithm of given noise [standard errors]: if positive, data show more."""
     jitter: float = 0.0
     """Standard deviation of the timestamps of a sensor [s]; it adds to ``std``."""
     freedom: float = 0.0
     """Degrees of freedom of the Student's t-distribution that ``std`` is the scale of; 0: the noise is normal."""
     likely: float = 1.0
     """Root mean square of process noise over ``std`` if parameters, which absorb a part of it, are integrated out."""
+    internal: bool = False
+    """True for filters, integrals and contacts without noise, and for the zeros of additional states: not listed."""
 
 
 @dataclass(frozen=True)

@@ -90,8 +90,8 @@ def weight_words(dynamics: str, weight: float) -> str:
 
 
 def reported(noise: Sequence[Noise]) -> list[Noise]:
-    """Noise standard deviations for the summary, without those of contacts that do not slip."""
-    return [one for one in noise if not (one.given and one.std == 0 and one.unit == "m/s")]
+    """Noise standard deviations of the declared model."""
+    return [one for one in noise if not one.internal]
 
 
 def noise_words(noise: Noise, step: float) -> str:

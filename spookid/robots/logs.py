@@ -15,15 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from spookid.assembly.problem import Problem
-from spookid.data.logs.columns import (
-    Clock,
-    Options,
-    is_unit,
-    parts,
-    short_listing,
-    to_si,
-    whole,
-)
+from spookid.data.logs.columns import Clock, Options, is_unit, parts, short_listing, to_si, whole
 from spookid.data.logs.lines import REMAINDERS, TIMES, names_of, number_in, time_in, tokens
 from spookid.data.logs.tables import read_npz
 from spookid.data.logs.text import decoded

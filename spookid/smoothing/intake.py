@@ -10,12 +10,12 @@ from numbers import Real
 import numpy as np
 
 from spookid.argument_checks import is_number
+from spookid.assembly.declared import measured_channels
 from spookid.assembly.observations import Observed
 from spookid.assembly.problem import Problem
 from spookid.data.channels import Sensor
 from spookid.errors import ProblemError, listing, shown
 from spookid.kernels.arrays import Array
-from spookid.mechanics.hidden import anchored
 from spookid.parameter import number
 from spookid.results.findings import Finding
 from spookid.smoothing.input_rows import InputRows, Place, SensorRows, SetData, Unplaced
@@ -46,12 +46,7 @@ class Samples:
     """
 
     def __init__(
-        self,
-        problem: Problem,
-        factors: Sequence[Factor],
-        observed: Sequence[Observed],
-        recording: str,
-        start: float,
+        self, problem: Problem, factors: Sequence[Factor], observed: Sequence[Observed], recording: str, start: float
     ) -> None:
         values, h = problem.guess_on(recording), problem.step
         self._problem = problem
@@ -170,14 +165,8 @@ class Samples:
 
 
 def signals(problem: Problem) -> frozenset[str]:
-    """Names of the measured signals of sensors and inputs; refuses random walks."""
-    for one in (one for one in problem.model.hidden if one.ends_at_zero):
-        raise ProblemError(
-            f"{problem.what} has the random walk {one.name!r}, whose mean a smoother does not know; fit recordings "
-            "with it, or leave it out"
-        )
-    shown = {channel.signal for channel in problem.channels} - anchored(problem.model.hidden).keys()
-    return frozenset({*shown, *problem.model.signals})
+    """Names of the measured signals of sensors and inputs."""
+    return frozenset({*(channel.signal for channel in measured_channels(problem)), *problem.model.signals})
 
 
 def checked(what: str, known: frozenset[str], t: object, values: object) -> tuple[float, dict[str, float]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
@@ -232,6 +233,7 @@ class Reruns:
     def adopted(self, smoother: FixedLagSmoother, values: Array, slope: Array, information: Array) -> FixedLagSmoother:
         """Return the smoother that continues after a change: that of the last rerun, otherwise one with other
         parameters from now on and this prior. Earlier saved states are deleted."""
-        run = smoother.begun_at(smoother.mark(), values, slope, information) if self._last is None else self._last
+        here = replace(smoother.mark(), walks=np.zeros((0, 0)))  # forces may have been wrong
+        run = smoother.begun_at(here, values, slope, information) if self._last is None else self._last
         self._marks, self._samples, self._gone, self._last = [], [], 0, None
         return run

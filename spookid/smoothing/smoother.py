@@ -166,9 +166,7 @@ class FixedLagSmoother(metaclass=Checked):
 
     def mark(self) -> Mark:
         """Return the present state, from which a smoother of a Problem can restart; None before there are states."""
-        stream = self._of_problem
-        arrays = stream.core.arrays(), stream.samples.arrays()
-        return Mark(self.released_until, *arrays, stream.samples.counts, stream.now, stream)
+        return self._of_problem.mark()
 
     def begun_at(self, mark: Mark, values: Array, gradient: Array, information: Array) -> FixedLagSmoother:
         """Return a smoother that restarts at ``mark`` with other parameters from its oldest step on.
@@ -182,7 +180,7 @@ class FixedLagSmoother(metaclass=Checked):
         stream, new = mark.stream, copy(self)
         problem = stream.core.transcription
         values = np.clip(values + stream.correction.amounts, problem.lower, problem.upper)
-        arrays = restarted(mark.core, values, gradient, information)
+        arrays = restarted(mark.core, values, gradient, information, mark.walks)
         new._stream = stream.at(FixedLag.resumed(stream.core.transcription, arrays), mark)
         return new
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +22,7 @@ from spookid.smoothing.intake import Intake, Samples
 from spookid.smoothing.readout import Readout, StepCorrection
 from spookid.solvers.fixed_lag import FixedLag
 from spookid.solvers.lag_memory import restarted
+from spookid.statistics.whiteness import SURE
 from spookid.stepping.impulses import Settings
 from spookid.transcription.factor import Group
 
@@ -50,6 +51,8 @@ class Mark:
     """Time of the latest sample [s]."""
     stream: Stream
     """Whose it is: after a gap a smoother has another."""
+    walks: Array
+    """Equations that keep random walks where they are in the oldest steps, (walks, reach t + n_p + 1)."""
 
 
 class Stream:
@@ -104,6 +107,7 @@ class Stream:
         for state in initial.states:
             new._append(state)
             new._belief()
+        new._anchor(new._walks, max(new.core.steps - 1, new._readout.steps))
         return new
 
     @classmethod
@@ -128,7 +132,7 @@ class Stream:
         new = Stream._empty(told, self.core.window, self.core.iterations)
         new.correction = self.correction
         values, known = self.core.parameters, inverse(self.core.parameter_covariance())
-        arrays = restarted(new.core.arrays(), values, np.zeros(len(values)), known)
+        arrays = restarted(new.core.arrays(), values, np.zeros(len(values)), known, np.zeros((0, 0)))
         new.core = FixedLag.resumed(new.core.transcription, arrays)
         new.samples.counts = counts
         new._take_all(initial)
@@ -144,16 +148,49 @@ class Stream:
         )
         new.samples = Samples(self.problem, core.transcription.factors, self.observed, self.recording, self.start)
         new.samples.restore(mark.samples, mark.counts, core.first, new.newest)
-        new._anchor()
+        new._anchor(anchored(self.problem.model.hidden), min(self._readout.steps, core.steps))
         return new
 
-    def _anchor(self) -> None:
-        """Keep the joints of additional states where they are in the oldest steps: only their rates are determined."""
-        if not (names := anchored(self.problem.model.hidden)):
+    def mark(self) -> Mark:
+        """Return the present state."""
+        kept = self.core.arrays(), self.samples.arrays(), self.counts
+        return Mark(self.time(self.core.first), *kept, self.now, self, self._walks_kept())
+
+    def _walks_kept(self) -> Array:
+        """Equations that keep random walks where they are in the oldest steps, (walks, reach t + n_p + 1).
+
+        A parameter that changes does not change a walk. Without them, b (1 + w) with unknown b and w would lead a
+        restart anywhere. They are three standard errors wide: the errors of w and b have opposite signs, and those of b
+        are then 5 % too small at the most.
+        """
+        t, labels, errors = self.core.transcription.manifold.tangent, self._readout.labels, self.estimate().rate_errors
+        motion = self._readout(self.core.states[: self._readout.steps], self.core.parameters)
+        known = [name for name in self._walks if math.isfinite(errors[name])]
+        rows = np.zeros((len(known), self.core.reach * t + len(self.core.parameters) + 1))
+        for row, name in zip(rows, known, strict=True):
+            place = labels.index(name)
+            if self._readout.steps == 1:
+                row[:t] = motion.slopes[len(labels) + place, :t]
+            else:
+                row[: 2 * t] = np.kron([-1.0, 1.0], motion.slopes[place, 2 * t : 3 * t]) / self.problem.step
+            row /= SURE * errors[name]
+        return rows
+
+    @property
+    def _walks(self) -> list[str]:
+        """Names of the random walks."""
+        return [name for name, both in anchored(self.problem.model.hidden).items() if both]
+
+    def _anchor(self, names: Collection[str], steps: int) -> None:
+        """Keep the joints of additional states where they are at the last of the oldest ``steps``.
+
+        After a restart only their rates are determined. At the end of the first recording, this is the mean of a random
+        walk: the step before the newest, as its sample at the end would count with the next step only.
+        """
+        if not names:
             return
         core, counts = self.core, self.samples.counts
-        steps = min(self._readout.steps, core.steps)
-        places = self._readout(core.states[:steps], core.parameters).coordinates.tolist()
+        places = self._readout(core.states[steps - self._readout.steps : steps], core.parameters).coordinates.tolist()
         here = {name: places[self._readout.labels.index(name)] for name in names}
         self.samples.add(self.time(core.first + steps - 1), here, core.first)
         self.samples.renew(self.newest, core.set_data)
@@ -166,7 +203,7 @@ class Stream:
             if name in inputs.signals:
                 inputs.add(name, t, value)
         known = {name: values for name, values in recording.signals.items() if name in self.samples.known}
-        known |= {name: recording.signal(name) for name in anchored(self.problem.model.hidden)}
+        self.samples.add(float(recording.t[0]), dict.fromkeys(anchored(self.problem.model.hidden), 0.0), 0)
         for i, t in enumerate(recording.t.tolist()):
             self.samples.add(t, {name: float(v[i]) for name, v in known.items() if math.isfinite(v[i])}, 0)
         self.now = float(recording.t[-1])

@@ -104,6 +104,11 @@ class FixedLag:
         return self._window.first
 
     @property
+    def reach(self) -> int:
+        """Steps that an equation connects, less one."""
+        return self._window.reach
+
+    @property
     def steps(self) -> int:
         """How many are kept."""
         return self._window.steps

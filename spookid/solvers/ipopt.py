@@ -357,13 +357,7 @@ class _Run:
         if status in (Status.CONVERGED, Status.STALLED) and len(self.history) > 1:
             point = self._on_bounds(point, known.matrix)
         return Outcome(
-            status,
-            detail,
-            point,
-            tuple(self.history),
-            timing,
-            known.redundant,
-            self.program.pairs(self.last.z),
+            status, detail, point, tuple(self.history), timing, known.redundant, self.program.pairs(self.last.z)
         )
 
     def _on_bounds(self, point: Point, matrix: Array) -> Point:

@@ -328,7 +328,9 @@ def memory_of(window: LagWindow) -> Memory:
     return Memory(window) if loaded is None else NativeMemory(window, loaded)
 
 
-def restarted(arrays: Mapping[str, Array], parameters: Array, gradient: Array, information: Array) -> dict[str, Array]:
+def restarted(
+    arrays: Mapping[str, Array], parameters: Array, gradient: Array, information: Array, kept: Array
+) -> dict[str, Array]:
     """Arrays as of ``FixedLag.arrays()`` with other parameters from the oldest step of the window on.
 
     Information from steps that have left the window is dropped, except equality constraints and the given information:
@@ -339,6 +341,7 @@ def restarted(arrays: Mapping[str, Array], parameters: Array, gradient: Array, i
         parameters: where the new ones begin, (n_p,).
         gradient: Eᵀe of rows [E | e] that are known of the new ones beforehand, there, (n_p,).
         information: EᵀE, (n_p, n_p).
+        kept: equations about the oldest states that are kept, (r, reach t + n_p + 1).
     """
     n = len(parameters)
     hard, states = arrays["carried hard"], len(arrays["carried linear"]) - n
@@ -352,7 +355,7 @@ def restarted(arrays: Mapping[str, Array], parameters: Array, gradient: Array, i
         "parameters": parameters.copy(),
         "first estimates": parameters[None].copy() if n else arrays["first estimates"],
         "slopes": np.zeros((0, 0)),
-        "carried soft": arrays["carried soft"][:0],
+        "carried soft": kept if len(kept) else arrays["carried soft"][:0],
         "carried hard": np.insert(left, [states] * n, 0.0, axis=1),
         "border soft": _rows(gradient, information),
         "border hard": arrays["border hard"][:0],

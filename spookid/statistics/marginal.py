@@ -53,11 +53,15 @@ class NoiseSize:
     """True if the data barely determine it, and standard errors are averaged over it."""
     labels: tuple[str, ...] = ()
     """Name of each of its symbols, where a free body has three; empty: of each name one."""
+    units: tuple[tuple[str, str], ...] = ()
+    """Each name with its own unit, where a walk shares the noise of joints at first."""
+    internal: bool = False
+    """``Noise.internal``."""
 
     @property
     def of_motion(self) -> bool:
         """True for the slip of contacts, whose process noise is a velocity instead of a force."""
-        return self.unit == "m/s"
+        return self.kind == "disturbance" and self.floor > 0
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -68,7 +72,11 @@ class NoiseSize:
     def singles(self) -> tuple[NoiseSize, ...]:
         """Separate standard deviations, one for each name."""
         own = {name: tuple(place for label, place in self.symbols if label == name) for name in self.names}
-        return tuple(replace(self, names=(n,), places=of, labels=(n,) * len(of)) for n, of in own.items())
+        units = dict(self.units)
+        return tuple(
+            replace(self, names=(n,), places=of, labels=(n,) * len(of), unit=units.get(n, self.unit))
+            for n, of in own.items()
+        )
 
     @property
     def symbols(self) -> tuple[tuple[str, int], ...]:

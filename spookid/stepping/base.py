@@ -33,15 +33,7 @@ from spookid.mechanics.model import Model
 from spookid.parameter import is_constant
 from spookid.stepping import contact_law
 from spookid.stepping.contact_law import ContactStep
-from spookid.stepping.impulses import (
-    DryFriction,
-    ForwardStep,
-    Settings,
-    Slips,
-    StepFunction,
-    Window,
-    random_factor,
-)
+from spookid.stepping.impulses import DryFriction, ForwardStep, Settings, Slips, StepFunction, Window, random_factor
 from spookid.transcription.factor import Factor, Group, Kind
 
 Dynamics = Literal["estimated", "hard", "weight"]

@@ -43,14 +43,7 @@ from spookid.records import dataclass
 from spookid.stepping.base import CONTACTS, NEEDS_JOINTS, SWITCHED, Dynamics
 from spookid.stepping.contact_rows import AROUND, ContactRows, Schedule, StepMotion, impact_factor
 from spookid.stepping.impulses import HATS, DryFriction, Settings, Slips
-from spookid.stepping.unknowns import (
-    JointScheme,
-    JointStep,
-    PositionScheme,
-    VirtualWork,
-    middle,
-    sides,
-)
+from spookid.stepping.unknowns import JointScheme, JointStep, PositionScheme, VirtualWork, middle, sides
 from spookid.transcription.factor import Factor, Group, Kind
 
 _LINKING = "their rows link a step with the next, and this one is between three"
