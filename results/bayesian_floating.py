@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from bayesian_twins import FRICTION, INTERVAL, NOISE, WIDTH, Array, Noise, Twin
-from robot_files import folder
+from robot_folder import folder
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import casadi as ca
 import numpy as np
-from robot_files import folder
+from robot_folder import folder
 
 from spookid import (
     FullInertia,

@@ -12,7 +12,7 @@ from pathlib import Path
 import casadi as ca
 import numpy as np
 from excitation import promised, twins
-from robot_files import folder
+from robot_folder import folder
 
 from spookid import (
     Accelerometer,

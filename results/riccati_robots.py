@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import casadi as ca
 import numpy as np
-from robot_files import folder
+from robot_folder import folder
 
 from spookid import LogCholesky, robots
 from spookid.mechanics import rotations

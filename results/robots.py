@@ -18,7 +18,7 @@ import casadi as ca
 import mujoco
 import numpy as np
 import pinocchio as pin
-from robot_files import folder
+from robot_folder import folder
 
 from spookid import JointPosition, LogCholesky, Parameter, Problem, Recording, load, load_problem, robots
 from spookid.cli.main import main as spookid

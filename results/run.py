@@ -26,7 +26,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "results")]
-from robot_files import found  # noqa: E402
+from robot_folder import found  # noqa: E402
 
 from tests.benchmarks.machine import floor, machine  # noqa: E402
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pages import DOCS, fenced, read, run
 
@@ -29,7 +30,8 @@ def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_scipy(theirs: Any) -> None:
-    assert theirs("scipy")["fit"].x[:3] == pytest.approx([120.259, 0.2007, 2.101], rel=2e-3)
+    x, errors = theirs("scipy")["fit"].x[:3], np.array([0.004, 0.0011, 0.005])  # where it ends depends on rounding
+    assert np.all(np.abs(x - [120.259, 0.2007, 2.101]) < 4 * errors)
 
 
 def test_gtsam(theirs: Any) -> None:

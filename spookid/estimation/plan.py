@@ -95,7 +95,7 @@ def _settle(work: Work, found: Fit) -> Fit:
 
 
 def _samples(work: Work) -> None:
-    if judge_samples(work):
+    if not work.misread and judge_samples(work):
         if _is_staged(work):
             work.noise = None
             continuation.go(work, continuation.smoothed(work.problem), work.leader)
