@@ -15,7 +15,7 @@ import spookid
 
 ROOT = Path(__file__).parents[1]
 TESTS = ROOT / "tests"
-MOST_LINES, MOST_FILES, MOST_CONSTANTS = 76_951, 314, 475
+MOST_LINES, MOST_FILES, MOST_CONSTANTS = 76_954, 314, 475
 """Of the package; see ``named_numbers``."""
 DOORS = ("spookid", "spookid.planar", "spookid.graphs", "spookid.robots", "spookid.studies")
 COMMANDS = {"spookid.__main__": {"main", "parser"}}

@@ -184,12 +184,15 @@ class _Run:
         The fit from there counts if it converges to a lower cost in so many iterations: those that did took 12 to 21.
         """
         while end[0] is Status.CONVERGED and (start := self._other_values()) is not None:
-            before, self.gain = self.best, np.inf
-            later = self._iterate(start, len(self.history) + most)
-            if later[0] is not Status.CONVERGED or not self.best.cost < before.cost:
-                self.best = before
-                parameters = before.point.parameters.copy()
-                self.history.append(Iteration(len(self.history), before.costs, 0.0, 0.0, parameters))
+            before, self.gain, later = self.best, np.inf, (Status.INTERRUPTED, "")
+            try:
+                later = self._iterate(start, len(self.history) + most)
+            finally:  # an interruption, too, leaves the best iterate
+                if later[0] is not Status.CONVERGED or not self.best.cost < before.cost:
+                    self.best = before
+                    parameters = before.point.parameters.copy()
+                    self.history.append(Iteration(len(self.history), before.costs, 0.0, 0.0, parameters))
+            if self.best is before:
                 break
             end = later
         return end
