@@ -188,7 +188,7 @@ class _Run:
             try:
                 later = self._iterate(start, len(self.history) + most)
             finally:  # an interruption, too, leaves the best iterate
-                if later[0] is not Status.CONVERGED or not self.best.cost < before.cost:
+                if later[0] not in (Status.CONVERGED, Status.INTERRUPTED) or not self.best.cost < before.cost:
                     self.best = before
                     parameters = before.point.parameters.copy()
                     self.history.append(Iteration(len(self.history), before.costs, 0.0, 0.0, parameters))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import casadi as ca
 import numpy as np
@@ -88,12 +89,13 @@ def test_a_parameter_without_effect_is_tried_at_other_values():
     assert outcome.history[-1].total == pytest.approx(9.0, rel=1e-6)
     assert outcome.point.parameters[0] == pytest.approx(1.0, rel=1e-3)
 
-    def interrupted(step: Iteration) -> None:
+    def interrupted(step: Iteration, last: int) -> None:
         if step.iteration == last:
             raise KeyboardInterrupt
 
     for last in range(len(outcome.history)):
-        part = LevenbergMarquardt().solve(problem, Point((np.zeros((1, 1)),), np.array([0.0, 0.1])), interrupted)
+        start, stop = Point((np.zeros((1, 1)),), np.array([0.0, 0.1])), partial(interrupted, last=last)
+        part = LevenbergMarquardt().solve(problem, start, stop)
         assert part.status is Status.INTERRUPTED
         assert part.history[-1].total == min(step.total for step in part.history)
 
